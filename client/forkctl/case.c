@@ -149,7 +149,7 @@ const char *case_outcome(const struct forkctl_outcome *o, struct forkctl_text *t
 	if (o->outcome == FK_PENDING)
 		return "did not end in time";
 	return error_outcome(text->text, sizeof(text->text), o->outcome, o->code, o->signo,
-			     o->run_ns != 0);
+			     o->run_ns != 0, 0);
 }
 
 void case_describe(const struct forkctl_case *c, const struct forkctl_call_values *call,

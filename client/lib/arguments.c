@@ -116,17 +116,18 @@ static int plan_buffer(struct heap *heap, struct args_plan *plan, uint32_t offse
 }
 
 /* Sets the details of an error of argument i. Returns err. */
-static int plan_refuse(const struct signature_item *arg, uint32_t i, const union fk_value *value,
-		       int err)
+static int plan_refuse(const struct heap *heap, const struct signature_item *arg, uint32_t i,
+		       const union fk_value *value, int err)
 {
 	const char *type = signature_type_name((enum signature_type)arg->type);
 	const char *colon = arg->name[0] ? ":" : "";
 
 	if (!signature_is_buffer((enum signature_type)arg->type))
 		return error_detail(err, "argument %u (%s%s%s): %s", i + 1, arg->name, colon, type,
-				    fk_strerror(err));
+				    error_text(err, heap->whole));
 	return error_detail(err, "argument %u (%s%s%s), %zu bytes at %p: %s", i + 1, arg->name,
-			    colon, type, value->buf.size, value->buf.data, fk_strerror(err));
+			    colon, type, value->buf.size, value->buf.data,
+			    error_text(err, heap->whole));
 }
 
 /* Packs the arguments that are not in the block, and plans the block. copy: FK_COPY_BUFFERS. */
@@ -166,7 +167,7 @@ static int plan_all(struct heap *heap, const struct signature *signature,
 			break;
 		}
 		if (err && err != -FK_E_HEAP_FULL)
-			return plan_refuse(&signature->args[i], i, &values[i], err);
+			return plan_refuse(heap, &signature->args[i], i, &values[i], err);
 	}
 	return err;
 }

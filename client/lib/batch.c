@@ -336,7 +336,7 @@ int fk_submit_batch(fk_client *client, const struct fk_request *requests, size_t
 		(void)snprintf(text, sizeof(text), "request %zu: %s", failed, name);
 		name = text;
 	}
-	return error_of_task(err, name);
+	return error_of_task(client, err, name);
 }
 
 int fk_release_batch(fk_client *client, const fk_job *jobs, size_t n)

@@ -52,9 +52,25 @@ int fk_submit_typed(fk_client *client, const fk_task *task, const struct fk_job_
 	return submit_typed(client, task, options, flags, ret_job, values);
 }
 
+int call_finish(fk_client *client, fk_job job, const char *name, void *result, size_t size)
+{
+	int err = fk_wait(client, job, FK_FOREVER);
+
+	if (err) {
+		(void)error_of_task(client, err, name);
+	} else {
+		err = fk_result(client, job, result, size);
+		if (err)
+			(void)error_name(err, name);
+	}
+	(void)fk_release(client, job);
+	return err;
+}
+
 int fk_call_typed(fk_client *client, const char *name, const struct fk_job_options *options,
 		  uint64_t types, const union fk_value *values, void *result, size_t size)
 {
+	uint8_t copy[LIMIT_RESULT];
 	const fk_task *task;
 	fk_job job;
 	int err;
@@ -71,19 +87,9 @@ int fk_call_typed(fk_client *client, const char *name, const struct fk_job_optio
 	err = submit_typed(client, task, options, FK_WAIT_ROOM | FK_COPY_BUFFERS, &job, values);
 	if (err)
 		return err;
-	err = fk_wait(client, job, FK_FOREVER);
-	if (err) {
-		(void)error_of_task(err, name);
-	} else {
-		uint8_t copy[LIMIT_RESULT];
-
-		err = fk_result(client, job, copy, sizeof(copy));
-		if (err)
-			(void)error_name(err, name);
-		else if (result)
-			memcpy(result, copy, task->signature.results_size);
-	}
-	(void)fk_release(client, job);
+	err = call_finish(client, job, name, copy, sizeof(copy));
+	if (!err && result)
+		memcpy(result, copy, task->signature.results_size);
 	return err;
 }
 

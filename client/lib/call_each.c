@@ -108,7 +108,7 @@ static int each_take(struct each *each, int wait)
 		return 0;
 	err = fk_wait(each->client, job, FK_FOREVER);
 	if (err)
-		(void)error_of_task(err, "");
+		(void)error_of_task(each->client, err, "");
 	else
 		err = fk_result(each->client, job, copy, sizeof(copy));
 	if (!err && each->results)
@@ -146,7 +146,7 @@ static int each_step(struct each *each, size_t n)
 	} else if (each_needs_room(err) && each->n_taken < each->n_sent) {
 		(void)each_take(each, 1);
 	} else {
-		each_fail(each, error_of_task(err, ""), each->n_sent + failed);
+		each_fail(each, error_of_task(each->client, err, ""), each->n_sent + failed);
 		return err;
 	}
 	return 0;
@@ -168,7 +168,7 @@ int fk_call_each_typed(fk_client *client, const char *name, size_t n, uint64_t t
 	each.result_size = each.task->signature.results_size;
 	each.jobs = jobs = calloc(max(n, (size_t)1), sizeof(*jobs));
 	if (!jobs)
-		return error_of_task(-ENOMEM, name);
+		return error_of_task(client, -ENOMEM, name);
 	each.batch = min((size_t)EACH_BATCH, (size_t)client->n_jobs);
 	while (each.n_sent < n && !err)
 		err = each_step(&each, n);

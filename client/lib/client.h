@@ -72,6 +72,15 @@ int import_free(struct fk_client *client, void *data);
 /* task.c: returns 0, or -FK_E_TASK_GONE if the board has another task in its place (task.c, I2). */
 int task_check(const struct fk_client *client, const fk_task *task);
 
+/* Number of tasks of the pool itself, the first ones on the board: program_tasks.h. */
+static inline uint32_t client_own_tasks(const struct fk_client *client)
+{
+	return client->waker.local ? client->waker.local->n_tasks : 0;
+}
+
+/* task.c: finds the pool's own task at this index. Returns 0 or -ENOMEM. */
+int task_own(fk_client *client, uint32_t index, const fk_task **ret_task);
+
 /* task.c: the task of the list with this hash of its name and signature, or NULL. */
 const fk_task *task_of_hash(const struct fk_client *client, uint64_t hash);
 
@@ -167,11 +176,16 @@ int error_detail(int err, const char *format, ...) __attribute__((format(printf,
 /* error.c: sets the text of fk_error_text() from a format. Returns err. */
 int error_say(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* error.c: fk_strerror(); if the pool is local, in this process, without remedies for the
+ * machine's forkd. */
+const char *error_text(int err, int local);
+
 /*
- * error.c: sets it to a task's name and the details of err, or fk_strerror(err). fk_error_text()
- * formats it, because some errors may be frequent. Returns err.
+ * error.c: sets it to a task's name and the details of err, or error_text(). fk_error_text()
+ * formats it, because some errors may be frequent. client: NULL is one of the machine's forkd.
+ * Returns err.
  */
-int error_of_task(int err, const char *name);
+int error_of_task(const struct fk_client *client, int err, const char *name);
 
 /* error.c: sets the name in the text of fk_error_text(). Returns err. */
 int error_name(int err, const char *name);
@@ -179,9 +193,14 @@ int error_name(int err, const char *name);
 /*
  * error.c: describes the outcome of a job, with the meaning of its code: "FAILED: Bad message: the
  * data is damaged, or has another format". begun: its task has run, and the code is the task's;
- * otherwise the pool's. Returns text.
+ * otherwise the pool's. local: as in error_text(). Returns text.
  */
-const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun);
+const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun,
+			  int local);
+
+/* call.c: waits for the job of a call of this name, takes its result as fk_result() does, and
+ * releases the job. Returns as fk_call() does. */
+int call_finish(fk_client *client, fk_job job, const char *name, void *result, size_t size);
 
 /* error.c: true if err is a negative enum fk_error. */
 int error_is_own(int err);

@@ -109,6 +109,7 @@ struct fk_client {
 	void *spilled;	       /* tree of spill.c, under the lock of events */
 	/* any thread */
 	_Atomic(struct fk_client_task *) tasks;	     /* grows at its front */
+	const fk_task *_Atomic own_tasks[2];	     /* task_own(); NULL: not found yet */
 	pthread_mutex_t tasks_lock;		     /* held while a task is added */
 	pthread_mutex_t group_lock;		     /* held while a group is made or freed */
 	pthread_mutex_t grow_lock;		     /* held while a larger heap is requested */

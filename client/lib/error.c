@@ -14,8 +14,9 @@
 static _Thread_local struct {
 	int err;
 	int detailed; /* the error that detail describes, until error_of_task(); or 0 */
+	int local;    /* the pool is in this process: error_text() */
 	char name[ERROR_NAME + 1];
-	char detail[400]; /* empty: fk_strerror(err) */
+	char detail[400]; /* empty: error_text() */
 	char text[512];	  /* empty: fk_error_text() makes it from name and detail */
 } last = { .text = "no error" };
 
@@ -44,15 +45,16 @@ int error_say(int err, const char *format, ...)
 	va_start(args, format);
 	(void)error_take(err, format, args);
 	va_end(args);
-	return error_of_task(err, "");
+	return error_of_task(NULL, err, "");
 }
 
-int error_of_task(int err, const char *name)
+int error_of_task(const struct fk_client *client, int err, const char *name)
 {
 	if (last.detailed != err)
 		last.detail[0] = '\0';
 	last.detailed = 0;
 	last.err = err;
+	last.local = client && client->waker.local;
 	return error_name(err, name);
 }
 
@@ -69,7 +71,7 @@ const char *fk_error_text(void)
 	if (!last.text[0])
 		(void)snprintf(last.text, sizeof(last.text), "%s%s%s", last.name,
 			       last.name[0] ? ": " : "",
-			       last.detail[0] ? last.detail : fk_strerror(last.err));
+			       last.detail[0] ? last.detail : error_text(last.err, last.local));
 	return last.text;
 }
 
@@ -77,7 +79,8 @@ const char *fk_error_text(void)
 static const struct error_row {
 	int err;
 	const char *text;
-	int nearest; /* errno of an enum fk_error */
+	int nearest;	   /* errno of an enum fk_error */
+	const char *local; /* of a pool in this process; NULL: text */
 } error_texts[] = {
 	{ 0, "success" },
 	{ EPERM, "this client belongs to the parent process: open another after fork()" },
@@ -117,7 +120,9 @@ static const struct error_row {
 	{ EDQUOT, "the job used more CPU time than job-cpu-max of forkd.conf" },
 	{ FK_E_HEAP_FULL,
 	  "the shared heap is full: free buffers, release jobs, or raise heap-max in forkd.conf",
-	  ENOMEM },
+	  ENOMEM,
+	  "the client's heap is full: free buffers, release jobs, or open the client with a larger "
+	  "heap_size" },
 	{ FK_E_SHARED_MEMORY,
 	  "the connections together have reached shared-memory-max: close some, or raise it in "
 	  "forkd.conf",
@@ -130,7 +135,8 @@ static const struct error_row {
 	  ENOMEM },
 	{ FK_E_NOT_LISTENING, "no forkd listens there: start it with `systemctl start forkd`",
 	  ECONNREFUSED },
-	{ FK_E_NO_TASK, "no module has this task: `forkctl tasks` lists all", ENOENT },
+	{ FK_E_NO_TASK, "no module has this task: `forkctl tasks` lists all", ENOENT,
+	  "no loaded module has this task: load its module with fk_load()" },
 	{ FK_E_NO_MORE_TASKS, "there is no further task", ENOENT },
 	{ FK_E_TASK_GONE,
 	  "the module of this task was removed or replaced: call fk_task_find() again", ENOENT },
@@ -161,7 +167,7 @@ static const struct error_row {
 	{ FK_E_RESERVED, "a reserved field is not 0: use a designated initializer", EINVAL },
 	{ FK_E_WEIGHT, "the weight is not between 0 and 10000", EINVAL },
 	{ FK_E_PLACE, "there is no such worker or NUMA node: `forkctl status` lists the workers",
-	  EINVAL },
+	  EINVAL, "there is no such worker or NUMA node: see fk_pool_info()" },
 	{ FK_E_SOCKET_PATH, "the path of forkd's socket is empty: pass NULL for the default",
 	  EINVAL },
 	{ FK_E_NO_JOBS, "there is no job to wait for", EINVAL },
@@ -172,7 +178,8 @@ static const struct error_row {
 	{ FK_E_BUFFER_ALIGN,
 	  "the buffer does not start at a multiple of 8 bytes of the heap: align it, or use "
 	  "FK_COPY_BUFFERS",
-	  EFAULT },
+	  EFAULT,
+	  "the buffer does not start at a multiple of 8 bytes: align it, or use FK_COPY_BUFFERS" },
 	{ FK_E_BUFFER_PARTLY, "only a part of the buffer is in the shared heap: check its size",
 	  EFAULT },
 	{ FK_E_BUFFER_NULL, "the buffer is NULL and has a size: pass an address, or the size 0",
@@ -192,7 +199,7 @@ static const struct error_row {
 	  EFAULT },
 	{ FK_E_COPIES,
 	  "no memory for copies of the arguments: see stack-max and arena-max of forkd.conf",
-	  ENOMEM },
+	  ENOMEM, "no memory for copies of the arguments" },
 	{ FK_E_USERS, "forkd serves as many users as it can: try again later", EUSERS },
 	{ FK_E_CROWDED, "too many connections have not sent their first message: try again",
 	  EAGAIN },
@@ -235,13 +242,21 @@ int error_is_own(int err)
 	return row && row->nearest && err < 0;
 }
 
-const char *fk_strerror(int err)
+const char *error_text(int err, int local)
 {
 	const struct error_row *row = error_find(err);
-	/* INT_MIN has no positive counterpart. */
-	const char *text = row ? row->text : strerrordesc_np(err < 0 && err >= -4095 ? -err : err);
+	const char *text;
 
+	if (row)
+		return local && row->local ? row->local : row->text;
+	/* INT_MIN has no positive counterpart. */
+	text = strerrordesc_np(err < 0 && err >= -4095 ? -err : err);
 	return text ? text : "unknown error";
+}
+
+const char *fk_strerror(int err)
+{
+	return error_text(err, 0);
 }
 
 int fk_errno(int err)
@@ -265,14 +280,17 @@ const char *fk_outcome_name(int outcome)
 }
 
 /* The meaning of a code in a task that has begun; or "". */
-static const char *error_meaning(int code)
+static const char *error_meaning(int code, int local)
 {
 	switch (code) {
 	case -ENOMEM:
-		return ": jobs have stack-max and arena-max of forkd.conf, what tasks allocate "
-		       "module-memory-max";
+		return local ? ""
+			     : ": jobs have stack-max and arena-max of forkd.conf, what tasks "
+			       "allocate module-memory-max";
 	case -EPROTO:
-		return ": the task may break a rule of forkd-modules(7): see the log of forkd";
+		return local ? ": the task may break a rule of forkd-modules(7)"
+			     : ": the task may break a rule of forkd-modules(7): see the log of "
+			       "forkd";
 	case -EBADMSG:
 		return ": the data is damaged, or has another format";
 	case -ENOBUFS:
@@ -286,16 +304,17 @@ static const char *error_meaning(int code)
 	}
 }
 
-const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun)
+const char *error_outcome(char *text, size_t size, int outcome, int code, int signo, int begun,
+			  int local)
 {
 	const char *name = fk_outcome_name(outcome), *signal = sigabbrev_np(signo);
 	const char *error = code < 0 && code >= -4095 ? strerrordesc_np(-code) : NULL;
 
 	if (outcome == FK_FAILED && !begun)
-		(void)snprintf(text, size, "%s: not begun: %s", name, fk_strerror(code));
+		(void)snprintf(text, size, "%s: not begun: %s", name, error_text(code, local));
 	else if (outcome == FK_FAILED && code < 0)
 		(void)snprintf(text, size, "%s: %s%s", name, error ? error : "?",
-			       error_meaning(code));
+			       error_meaning(code, local));
 	else if (outcome == FK_FAILED)
 		(void)snprintf(text, size, "%s with code %d of its own", name, code);
 	else if (outcome == FK_EXPIRED && code == JOB_CPU_EXCEEDED)

@@ -413,7 +413,7 @@ int fk_event_fd(fk_client *client, int *ret_fd)
 	int err = client_check(client);
 
 	if (err)
-		return error_of_task(err, "");
+		return error_of_task(client, err, "");
 	pthread_mutex_lock(&events->lock);
 	if (events->fd < 0)
 		err = events_start(client);
@@ -422,7 +422,7 @@ int fk_event_fd(fk_client *client, int *ret_fd)
 		*ret_fd = events->fd;
 	}
 	pthread_mutex_unlock(&events->lock);
-	return err ? error_of_task(err, "") : 0;
+	return err ? error_of_task(client, err, "") : 0;
 }
 
 void events_init(struct fk_client *client)

@@ -186,8 +186,9 @@ int heap_refuse(struct heap *heap, size_t size, int err)
 
 	return error_detail(err,
 			    "%zu bytes do not fit into the shared heap (%" PRIu64 " of %" PRIu64
-			    " bytes are free, heap-max is %" PRIu64 "): %s",
-			    size, all > used ? all - used : 0, all, heap->max, fk_strerror(err));
+			    " bytes are free, it can have %" PRIu64 "): %s",
+			    size, all > used ? all - used : 0, all, heap->max,
+			    error_text(err, heap->whole));
 }
 
 /* Under the lock. Returns the granules of the free block that ends before a granule, or 0. */

@@ -110,7 +110,7 @@ int fk_alloc(fk_client *client, size_t size, void **ret_data)
 
 	if (!err)
 		err = heap_alloc(&client->heap, size, ret_data);
-	return err ? error_of_task(err, "") : 0;
+	return err ? error_of_task(client, err, "") : 0;
 }
 
 int fk_free(fk_client *client, void *data)

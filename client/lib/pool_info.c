@@ -37,7 +37,8 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info)
 	if (client_is_gone(client))
 		return -ECONNRESET;
 	/* Relaxed, all of them: numbers for display. */
-	for (uint32_t i = 0; i < min(load_relaxed(&board->n_tasks), LIMIT_TASKS); i++)
+	for (uint32_t i = client_own_tasks(client);
+	     i < min(load_relaxed(&board->n_tasks), LIMIT_TASKS); i++)
 		n_tasks += !(load_relaxed(&board->tasks[i].flags) & TASK_GONE);
 	*ret_info = (struct fk_pool_info){
 		.workers = client->n_workers,

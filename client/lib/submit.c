@@ -119,9 +119,9 @@ int fk_submit_packed(fk_client *client, const fk_task *task, const void *args, s
 	int err = client_check(client);
 
 	if (err)
-		return error_of_task(err, "");
+		return error_of_task(client, err, "");
 	err = submit(client, task, args, size, NULL, flags, ret_job);
-	return err ? error_of_task(err, task->name) : 0;
+	return err ? error_of_task(client, err, task->name) : 0;
 }
 
 int fk_submit_values(fk_client *client, const fk_task *task, const union fk_value *values, size_t n,
@@ -132,17 +132,17 @@ int fk_submit_values(fk_client *client, const fk_task *task, const union fk_valu
 	int err = client_check(client);
 
 	if (err)
-		return error_of_task(err, "");
+		return error_of_task(client, err, "");
 	err = args_pack(&client->heap, &task->signature, values, n, flags & FK_COPY_BUFFERS, args,
 			&memory);
 	if (err)
-		return error_of_task(err, task->name);
+		return error_of_task(client, err, task->name);
 	err = submit(client, task, args, task->signature.args_size, memory,
 		     flags & ~FK_COPY_BUFFERS, ret_job);
 	if (likely(!err))
 		return 0;
 	args_free(&client->heap, memory);
-	return error_of_task(err, task->name);
+	return error_of_task(client, err, task->name);
 }
 
 int fk_release(fk_client *client, fk_job job)

@@ -109,7 +109,7 @@ int fk_task_find(fk_client *client, const char *name, const fk_task **ret_task)
 		pthread_mutex_unlock(&client->tasks_lock);
 	}
 	if (err)
-		return error_of_task(err, name);
+		return error_of_task(client, err, name);
 	*ret_task = task;
 	return 0;
 }
@@ -124,10 +124,31 @@ static const fk_task *task_at(fk_client *client, uint32_t index)
 	return task;
 }
 
+int task_own(fk_client *client, uint32_t index, const fk_task **ret_task)
+{
+	/* ORDER tasks/add [C3]: acquire, so that the task is seen whole. Pairs with the release
+	 * below. */
+	const fk_task *task = atomic_load_explicit(&client->own_tasks[index], memory_order_acquire);
+	int err = 0;
+
+	if (unlikely(!task)) {
+		pthread_mutex_lock(&client->tasks_lock);
+		task = task_at(client, index);
+		if (!task)
+			err = add_task(client, index, NULL, &task);
+		/* ORDER tasks/add [C3]: release, the task is whole. Pairs with the acquire
+		 * above. */
+		atomic_store_explicit(&client->own_tasks[index], task, memory_order_release);
+		pthread_mutex_unlock(&client->tasks_lock);
+	}
+	*ret_task = task;
+	return err;
+}
+
 int fk_task_next(fk_client *client, const fk_task **task)
 {
 	const fk_task *next = NULL;
-	uint32_t index = *task ? (*task)->index + 1 : 0;
+	uint32_t index = *task ? (*task)->index + 1 : client_own_tasks(client);
 	int err = client_check(client);
 	uint32_t n;
 

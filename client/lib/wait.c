@@ -182,12 +182,13 @@ static int wait_explain(const struct fk_client *client, const struct client_end 
 	const fk_task *task = NULL;
 	char text[256];
 
-	/* The arguments are the most frequent cause of all other codes. */
+	/* The arguments are the most frequent cause of all other codes. The pool's own tasks call
+	 * others, whose arguments are not known here. */
 	if (end->outcome == JOB_FAILED && begun && end->code != -ENOMEM && end->code != -EPROTO)
 		task = task_of_hash(client, end->task_hash);
 	(void)error_outcome(text, sizeof(text), (int)end->outcome, end->code, (int)end->signo,
-			    begun);
-	if (!task)
+			    begun, client->waker.local != NULL);
+	if (!task || task->index < client_own_tasks(client))
 		return error_say(err, "%s", text);
 	return error_say(err, "%s (%s%s%s)", text, task->text, task->help[0] ? ": " : "",
 			 task->help);
@@ -200,7 +201,7 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 	int err = wait_read(client, job, &end, copy);
 
 	if (err)
-		return error_of_task(err, "");
+		return error_of_task(client, err, "");
 	err = error_of_outcome(end.outcome, end.code, end.run_ns != 0);
 	if (err)
 		return wait_explain(client, &end, err);

@@ -32,6 +32,7 @@ struct waker_local {
 	void (*import)(struct waker *waker, char *base);
 	/* True if the calling thread is a worker of the pool, which must not sleep. */
 	int (*is_worker)(void);
+	uint32_t n_tasks; /* of the pool itself, at the beginning of the board */
 };
 
 /* How a client reaches the pool, and the threads that it has woken. The latter are hints, and 0 at

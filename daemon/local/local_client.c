@@ -57,6 +57,7 @@ static const struct waker_local local_waker = {
 	.close = local_close,
 	.import = local_import,
 	.is_worker = local_is_worker,
+	.n_tasks = PROGRAM_TASKS,
 };
 
 static bool local_options_are_valid(const struct fk_local_options *options)
@@ -120,7 +121,7 @@ static int local_check(const fk_client *client)
 	if (!client)
 		return error_say(-FK_E_NULL, "client is NULL outside of a task");
 	if (!client->waker.local)
-		return error_say(-FK_E_NOT_LOCAL, "%s", fk_strerror(-FK_E_NOT_LOCAL));
+		return error_of_task(client, -FK_E_NOT_LOCAL, "");
 	return client_check(client);
 }
 
@@ -134,14 +135,15 @@ int fk_load(fk_client *client, const char *path)
 	return err ? error_say(err, "%.200s: %s", path, *error ? error : fk_strerror(err)) : 0;
 }
 
-/* Submits a call of a task of the program. */
-static int local_start_call(fk_client *client, const char *name, const struct program_call *call,
+/* Submits a call of a task of the program. own: the task of the pool that makes it. */
+static int local_start_call(fk_client *client, uint32_t own, const struct program_call *call,
 			    size_t size, fk_job *ret_job)
 {
 	const fk_task *task;
-	int err = fk_task_find(client, name, &task);
+	int err = task_own(client, own, &task);
 
-	return err ? err : fk_submit_packed(client, task, call, size, FK_WAIT_ROOM, ret_job);
+	return err ? error_of_task(client, err, "")
+		   : fk_submit_packed(client, task, call, size, FK_WAIT_ROOM, ret_job);
 }
 
 int fk_run_task(fk_client *client, const struct fk_program_task *task, void *result,
@@ -149,24 +151,23 @@ int fk_run_task(fk_client *client, const struct fk_program_task *task, void *res
 {
 	/* A task without a result writes none. */
 	const struct program_call call = { task->enter, task->task, result, .args = args };
+	const char *name = task->task->name;
 	struct worker *w = worker_self();
 	fk_job job = 0;
 	int err;
 
-	if (w && nested_shares_stack(w, args, task->args_size))
-		return error_say(-EINVAL, "an argument is on the caller's shared stack");
-	if (w)
-		return nested_call(w, task->enter, task->task, result, task->result_size, args);
+	if (w && nested_shares_stack(w, args, task->args_size)) {
+		err = error_say(-EINVAL, "an argument is on the caller's shared stack");
+		return error_name(err, name);
+	}
+	if (w) {
+		err = nested_call(w, task->enter, task->task, result, task->result_size, args);
+		return err ? error_of_task(client, err, name) : 0;
+	}
 	err = local_check(client);
 	if (!err)
-		err = local_start_call(client, "program:call", &call, PROGRAM_CALL, &job);
-	if (err)
-		return err;
-	err = fk_wait(client, job, FK_FOREVER);
-	if (!err)
-		err = fk_result(client, job, NULL, 0);
-	(void)fk_release(client, job);
-	return err;
+		err = local_start_call(client, PROGRAM_RUN, &call, PROGRAM_CALL, &job);
+	return err ? error_name(err, name) : call_finish(client, job, name, NULL, 0);
 }
 
 int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *result,
@@ -175,11 +176,12 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
 	struct program_call call = { task->enter, task->task, result, .args = NULL };
 	int err = local_check(client);
 
-	if (err)
-		return err;
-	if (task->args_size > sizeof(call.copy))
-		return error_say(-EINVAL, "more than %u bytes of arguments: pass a pointer",
-				 PROGRAM_ARGS);
-	memcpy(call.copy, args, task->args_size);
-	return local_start_call(client, "program:start", &call, sizeof(call), ret_job);
+	if (!err && task->args_size > sizeof(call.copy))
+		err = error_say(-EINVAL, "more than %u bytes of arguments: pass a pointer",
+				PROGRAM_ARGS);
+	if (!err) {
+		memcpy(call.copy, args, task->args_size);
+		err = local_start_call(client, PROGRAM_START, &call, sizeof(call), ret_job);
+	}
+	return err ? error_name(err, task->task->name) : 0;
 }

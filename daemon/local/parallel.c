@@ -18,6 +18,12 @@
 #define PARALLEL_PARTS 16   /* of a loop for each worker */
 #define PARALLEL_MOST  2048 /* numbers of a part */
 
+/* Names the function that the program has called in the text of its error. Returns err. */
+static int parallel_name(int err, const char *name)
+{
+	return err ? error_name(err, name) : 0;
+}
+
 /* The middle of a range of any length. */
 static inline int64_t parallel_middle(int64_t first, int64_t last)
 {
@@ -67,7 +73,9 @@ int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
 {
 	const struct loop l = { parallel_grain(client, begin, end, grain), body, context };
 
-	return begin < end ? FK_RUN(client, (void *)NULL, loop, begin, end, &l) : 0;
+	if (begin >= end)
+		return 0;
+	return parallel_name(FK_RUN(client, (void *)NULL, loop, begin, end, &l), "fk_for");
 }
 
 struct elements {
@@ -90,7 +98,8 @@ int fk_for_each(fk_client *client, void *array, size_t n, size_t size,
 {
 	struct elements elements = { array, size, body, context };
 
-	return fk_for(client, 0, (int64_t)n, parallel_each, &elements);
+	return parallel_name(fk_for(client, 0, (int64_t)n, parallel_each, &elements),
+			     "fk_for_each");
 }
 
 /* ------------------------------------------------------------------------ reductions */
@@ -147,7 +156,10 @@ int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_red
 	};
 
 	memcpy(ret_result, reduction->identity, reduction->size);
-	return begin < end ? FK_RUN(client, (void *)NULL, reduce, begin, end, &r, ret_result) : 0;
+	if (begin >= end)
+		return 0;
+	return parallel_name(FK_RUN(client, (void *)NULL, reduce, begin, end, &r, ret_result),
+			     "fk_reduce");
 }
 
 /* ------------------------------------------------------------------------ calls */
@@ -170,5 +182,6 @@ FK_END(invoke)
 
 int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n)
 {
-	return n ? FK_RUN(client, (void *)NULL, invoke, functions, n) : 0;
+	return n ? parallel_name(FK_RUN(client, (void *)NULL, invoke, functions, n), "fk_invoke")
+		 : 0;
 }

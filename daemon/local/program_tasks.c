@@ -48,7 +48,7 @@ static const struct fk_task program_task = {
 };
 
 static const struct fk_export program_exports[] = {
-	{
+	[PROGRAM_RUN] = {
 		.name = "call",
 		.args = program_args + ARRAY_SIZE(program_args) - 1 - PROGRAM_CALL / 8,
 		.results = program_results,
@@ -58,7 +58,7 @@ static const struct fk_export program_exports[] = {
 		.args_size = PROGRAM_CALL,
 		.frame_size = sizeof(struct fk_frame),
 	},
-	{
+	[PROGRAM_START] = {
 		.name = "start",
 		.args = program_args,
 		.results = program_results,

@@ -21,4 +21,11 @@ struct program_call {
 /* Bytes of a call without a copy of the arguments. */
 #define PROGRAM_CALL offsetof(struct program_call, copy)
 
+/* Places of the tasks on the board: the module is the first one of its pool. */
+enum {
+	PROGRAM_RUN,   /* program:call */
+	PROGRAM_START, /* program:start */
+	PROGRAM_TASKS, /* their number */
+};
+
 extern const struct fk_module program_module;

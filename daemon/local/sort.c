@@ -12,6 +12,7 @@
 #include <forkd/algorithm.h>
 #include <forkd/pool.h>
 
+#include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "common/util.h"
 
@@ -85,7 +86,7 @@ static int sort_by_pointers(fk_client *client, char *array, size_t n, size_t siz
 	int err;
 
 	if (!pointers || !buffer)
-		return -ENOMEM;
+		return error_of_task(client, -ENOMEM, "");
 	err = fk_for(client, 0, (int64_t)n, moves_point, &moves);
 	if (!err)
 		err = FK_RUN(client, (void *)NULL, sort_pointers, pointers, pointers + n, n, 0,
@@ -95,22 +96,28 @@ static int sort_by_pointers(fk_client *client, char *array, size_t n, size_t siz
 	return err ? err : fk_for(client, 0, (int64_t)n, moves_return, &moves);
 }
 
+static int sort_any(fk_client *client, void *array, size_t n, size_t size,
+		    const struct order *order)
+{
+	_cleanup_free_ void *buffer = NULL;
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, max(size, 2 * sizeof(char *)), &bytes))
+		return error_of_task(client, -ENOMEM, "");
+	if ((size != 4 && size != 8) || (uintptr_t)array % size)
+		return sort_by_pointers(client, array, n, size, order);
+	buffer = malloc(bytes);
+	if (!buffer)
+		return error_of_task(client, -ENOMEM, "");
+	return size == 4 ? FK_RUN(client, (void *)NULL, sort_4, array, buffer, n, 0, order)
+			 : FK_RUN(client, (void *)NULL, sort_8, array, buffer, n, 0, order);
+}
+
 int fk_sort(fk_client *client, void *array, size_t n, size_t size,
 	    int (*compare)(const void *a, const void *b, void *context), void *context)
 {
 	const struct order order = { compare, context };
-	_cleanup_free_ void *buffer = NULL;
-	size_t bytes;
+	int err = n < 2 || !size ? 0 : sort_any(client, array, n, size, &order);
 
-	if (n < 2 || !size)
-		return 0;
-	if (__builtin_mul_overflow(n, max(size, 2 * sizeof(char *)), &bytes))
-		return -ENOMEM;
-	if ((size != 4 && size != 8) || (uintptr_t)array % size)
-		return sort_by_pointers(client, array, n, size, &order);
-	buffer = malloc(bytes);
-	if (!buffer)
-		return -ENOMEM;
-	return size == 4 ? FK_RUN(client, (void *)NULL, sort_4, array, buffer, n, 0, &order)
-			 : FK_RUN(client, (void *)NULL, sort_8, array, buffer, n, 0, &order);
+	return err ? error_name(err, "fk_sort") : 0;
 }

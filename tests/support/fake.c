@@ -29,18 +29,20 @@
 
 #define EPOCH 77u
 
+/* In the order of their names, as a pool sorts them. */
+enum { ADD, CRASH, DROP, FAIL, HOLD, INC, LEN, ODD };
 static const struct {
 	const char *name;
 	const char *signature;
 } tasks[] = {
-	{ "test:add", "a:i64, b:i64 -> i64" },
-	{ "test:len", "t:str -> length:i64, half:f64" },
-	{ "test:inc", "d:iobuf ->" },
-	{ "test:fail", "code:i64 -> i64" },
-	{ "test:crash", "->" },
-	{ "test:hold", "->" },
-	{ "test:drop", "->" },
-	{ "test:odd", "n:i65 ->" },
+	[ADD] = { "test:add", "a:i64, b:i64 -> i64" },
+	[CRASH] = { "test:crash", "->" },
+	[DROP] = { "test:drop", "->" },
+	[FAIL] = { "test:fail", "code:i64 -> i64" },
+	[HOLD] = { "test:hold", "->" },
+	[INC] = { "test:inc", "d:iobuf ->" },
+	[LEN] = { "test:len", "t:str -> length:i64, half:f64" },
+	[ODD] = { "test:odd", "n:i65 ->" },
 };
 
 struct fake fake;
@@ -259,7 +261,7 @@ void fake_run(uint32_t payload)
 
 	if (local_is_on()) {
 		job = &client->jobs[ring_payload_job(payload)];
-		if (strcmp(fake.board->tasks[atomic_load(&job->task)].name, "test:drop") != 0)
+		if (strcmp(fake.board->tasks[atomic_load(&job->task)].name, tasks[DROP].name) != 0)
 			end_local(ring_payload_job(payload), JOB_DONE);
 		return;
 	}
@@ -271,30 +273,30 @@ void fake_run(uint32_t payload)
 	memcpy(&ref, job->args, sizeof(ref));
 	ck_assert(job->task_hash == fake.board->tasks[job->task].hash);
 	switch (atomic_load(&job->task)) {
-	case 0:
+	case ADD:
 		numbers[0] += numbers[1];
 		memcpy(job->result, numbers, 8);
 		break;
-	case 1:
+	case LEN:
 		numbers[0] = (int64_t)strlen(heap + ref.offset);
 		ck_assert_int_eq(numbers[0], (int64_t)ref.size);
 		half = (double)numbers[0] / 2;
 		memcpy(job->result, numbers, 8);
 		memcpy(job->result + 8, &half, 8);
 		break;
-	case 2:
+	case INC:
 		for (uint64_t i = 0; i < ref.size; i++)
 			heap[ref.offset + i]++;
 		break;
-	case 3:
+	case FAIL:
 		outcome = JOB_FAILED;
 		atomic_store(&job->code, (int32_t)numbers[0]);
 		break;
-	case 4:
+	case CRASH:
 		outcome = JOB_CRASHED;
 		atomic_store(&job->signo, SIGSEGV);
 		break;
-	case 5:
+	case HOLD:
 		atomic_fetch_add(&fake.held, 1);
 		(void)futex_wake(&fake.held, 1);
 		while (atomic_load(&fake.hold))
@@ -482,7 +484,7 @@ static void start_local(uint32_t n_workers)
 	fake.tenant = local_watcher->tenant;
 	/* FK_EXPORT() makes no such signature. */
 	odd = &fake.board->tasks[fake.board->n_tasks];
-	show_task(odd, tasks[ARRAY_SIZE(tasks) - 1].name, tasks[ARRAY_SIZE(tasks) - 1].signature);
+	show_task(odd, tasks[ODD].name, tasks[ODD].signature);
 	atomic_fetch_add(&fake.board->n_tasks, 1);
 }
 

@@ -141,8 +141,8 @@ END_TEST
 
 START_TEST(iteration_finds_each_task_that_can_be_called)
 {
-	static const char *const names[] = { "test:add",   "test:inc",	"test:fail",
-					     "test:crash", "test:hold", "test:drop" };
+	static const char *const names[] = { "test:add",  "test:crash", "test:drop",
+					     "test:fail", "test:hold",	"test:inc" };
 	const fk_task *task = NULL, *found;
 
 	fake_open(1, 1);
@@ -168,7 +168,7 @@ START_TEST(pool_info_is_read_from_the_board)
 {
 	struct fk_pool_info info;
 
-	fake_start(3, 0);
+	fake_open(3, 0);
 	for (uint32_t i = 0; i < 3; i++)
 		atomic_store(&fake.board->workers[i].node, i == 1 ? 4 : 2);
 	atomic_store(&fake.board->manager.scheduler, FK_SCHEDULER_BUSY);
@@ -178,7 +178,6 @@ START_TEST(pool_info_is_read_from_the_board)
 	atomic_store(&fake.board->n_modules, 1);
 	atomic_store(&fake_task("test:len")->flags, TASK_GONE);
 	(void)strcpy(fake.board->manager.version, "0.1");
-	client = must_open();
 	ck_assert_int_eq(fk_pool_info(client, &info), 0);
 	ck_assert_uint_eq(info.workers, 3);
 	ck_assert_uint_eq(info.nodes, 2);
@@ -191,6 +190,15 @@ START_TEST(pool_info_is_read_from_the_board)
 	ck_assert_uint_eq(info.n_jobs, client->n_jobs);
 	ck_assert_uint_eq(info.heap_size, client->heap.size);
 	ck_assert_str_eq(info.version, "0.1");
+	fake_close();
+}
+END_TEST
+
+START_TEST(pool_info_of_a_lost_connection_is_refused)
+{
+	struct fk_pool_info info;
+
+	fake_open(1, 1);
 	fake_hang_up();
 	while (!client_look(client, clock_ns()))
 		atomic_store(&client->looked_ns, 0);

@@ -10,6 +10,7 @@
 #include "common/util.h"
 #include "tests/support/check_unit.h"
 #include "tests/support/fake.h"
+#include "tests/support/local.h"
 
 START_TEST(every_outcome_has_its_error)
 {
@@ -24,8 +25,8 @@ START_TEST(every_outcome_has_its_error)
 	ck_assert_int_eq(error_of_outcome(JOB_CANCELLED, 0, 1), -ECANCELED);
 	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, 0, 1), -ETIME);
 	ck_assert_int_eq(error_of_outcome(JOB_EXPIRED, JOB_CPU_EXCEEDED, 1), -ETIME);
-	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, 0, 0, 1), "EXPIRED");
-	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, -EDQUOT, 0, 1),
+	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, 0, 0, 1, 0), "EXPIRED");
+	ck_assert_str_eq(error_outcome(text, sizeof(text), FK_EXPIRED, -EDQUOT, 0, 1, 0),
 			 "EXPIRED: more CPU time than job-cpu-max of forkd.conf");
 	for (int outcome = FK_PENDING; outcome <= FK_LOST; outcome++)
 		ck_assert_str_ne(fk_outcome_name(outcome), "?");
@@ -68,10 +69,17 @@ START_TEST(code_of_a_task_is_attributed_to_the_task)
 	fails(42, -EREMOTEIO, " with code 42 of its own", "");
 	fails(-5000, -EREMOTEIO, ": ?", "");
 	fails_otherwise(-ENOMEM,
-			"test:fail: FAILED: Cannot allocate memory: jobs have stack-max and "
-			"arena-max of forkd.conf, what tasks allocate module-memory-max");
-	fails_otherwise(-EPROTO, "test:fail: FAILED: Protocol error: the task may break a rule of "
-				 "forkd-modules(7): see the log of forkd");
+			local_is_on()
+				? "test:fail: FAILED: Cannot allocate memory"
+				: "test:fail: FAILED: Cannot allocate memory: jobs have stack-max "
+				  "and arena-max of forkd.conf, what tasks allocate "
+				  "module-memory-max");
+	fails_otherwise(-EPROTO,
+			local_is_on()
+				? "test:fail: FAILED: Protocol error: the task may break a rule "
+				  "of forkd-modules(7)"
+				: "test:fail: FAILED: Protocol error: the task may break a rule "
+				  "of forkd-modules(7): see the log of forkd");
 	fake_close();
 }
 END_TEST
@@ -143,6 +151,63 @@ START_TEST(every_error_has_a_text_for_forkd)
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
 		ck_assert_str_ne(fk_strerror(errors[i]), strerrordesc_np(errors[i]));
 		ck_assert_str_eq(fk_strerror(errors[i]), fk_strerror(-errors[i]));
+	}
+}
+END_TEST
+
+START_TEST(no_text_of_a_local_pool_is_about_a_daemon)
+{
+	static const char *const words[] = { "forkd.conf", "forkctl", "systemctl", "log of forkd" };
+	static const int errors[] = { /* of client.h, those that a client of a local pool gets */
+				      EPERM,
+				      EBUSY,
+				      EINPROGRESS,
+				      EALREADY,
+				      ENOMEM,
+				      ESTALE,
+				      ETIMEDOUT,
+				      EMFILE,
+				      ECANCELED,
+				      ETIME,
+				      EROFS,
+				      ENOTSUP,
+				      EREMOTEIO,
+				      FK_E_HEAP_FULL,
+				      FK_E_NO_TASK,
+				      FK_E_NO_MORE_TASKS,
+				      FK_E_TASK_GONE,
+				      FK_E_NOT_WATCHED,
+				      FK_E_NO_RECORD,
+				      FK_E_RINGS_FULL,
+				      FK_E_BATCH_SIZE,
+				      FK_E_GROUPS_FULL,
+				      FK_E_NO_THREAD,
+				      FK_E_SIGNATURE,
+				      FK_E_RESULT_SIZE,
+				      FK_E_NULL,
+				      FK_E_FLAGS,
+				      FK_E_OPTIONS,
+				      FK_E_RESERVED,
+				      FK_E_WEIGHT,
+				      FK_E_PLACE,
+				      FK_E_NO_JOBS,
+				      FK_E_NOT_ALLOCATED,
+				      FK_E_BUFFER_ALIGN,
+				      FK_E_BUFFER_PARTLY,
+				      FK_E_BUFFER_NULL,
+				      FK_E_TASK_UNREADABLE,
+				      FK_E_NO_GROUP,
+				      FK_E_COPIES
+	};
+	char text[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(errors); k++)
+			ck_assert_ptr_null(strstr(error_text(-errors[k], 1), words[i]));
+		for (int code = 1; code < 134; code++) {
+			(void)error_outcome(text, sizeof(text), FK_FAILED, -code, 0, 1, 1);
+			ck_assert_ptr_null(strstr(text, words[i]));
+		}
 	}
 }
 END_TEST

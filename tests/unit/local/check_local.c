@@ -96,6 +96,47 @@ START_TEST(tasks_of_the_program_run_and_return_results)
 }
 END_TEST
 
+START_TEST(text_of_an_error_names_what_the_program_called)
+{
+	const fk_task *task = NULL;
+	int64_t result, *numbers = &result;
+	char path[4096];
+	fk_job job;
+
+	open_pool(2);
+	ck_assert_int_eq(FK_RUN(pool, &result, fails, -ENOTTY), -ENOTTY);
+	ck_assert_str_eq(fk_error_text(), "fails: FAILED: Inappropriate ioctl for device");
+	ck_assert_int_eq(FK_RUN(pool, &result, fails, -EPROTO), -EPROTO);
+	ck_assert_str_eq(fk_error_text(), "fails: FAILED: Protocol error: the task may break a "
+					  "rule of forkd-modules(7)");
+	ck_assert_int_eq(FK_SUBMIT(pool, &job, &result, fails, -ENOTTY), 0);
+	ck_assert_int_eq(fk_wait(pool, job, FK_FOREVER), 0);
+	ck_assert_int_eq(fk_result(pool, job, NULL, 0), -ENOTTY);
+	ck_assert_str_eq(fk_error_text(), "FAILED: Inappropriate ioctl for device");
+	ck_assert_int_eq(fk_release(pool, job), 0);
+	ck_assert_int_eq(FK_SUBMIT((fk_client *)NULL, &job, &result, fails, 1), -FK_E_NULL);
+	ck_assert_str_eq(fk_error_text(), "fails: client is NULL outside of a task");
+	ck_assert_int_eq(fk_for(NULL, 0, 3, NULL, NULL), -FK_E_NULL);
+	ck_assert_str_eq(fk_error_text(), "fk_for: client is NULL outside of a task");
+	ck_assert_int_eq(fk_for_each(NULL, numbers, 1, 8, NULL, NULL), -FK_E_NULL);
+	ck_assert_str_eq(fk_error_text(), "fk_for_each: client is NULL outside of a task");
+	ck_assert_int_eq(fk_invoke(NULL, &(struct fk_function){ NULL, NULL }, 1), -FK_E_NULL);
+	ck_assert_str_eq(fk_error_text(), "fk_invoke: client is NULL outside of a task");
+	ck_assert_int_eq(fk_sort(pool, numbers, SIZE_MAX / 8, 16, NULL, NULL), -ENOMEM);
+	ck_assert_ptr_eq(strstr(fk_error_text(), "fk_sort: "), fk_error_text());
+	ck_assert_int_eq(fk_call(pool, "fib:fib", &result, 20), -FK_E_NO_TASK);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), "fk_load()"));
+	/* The tasks of the pool itself are not listed. */
+	ck_assert_int_eq(fk_task_next(pool, &task), -FK_E_NO_MORE_TASKS);
+	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/fib.so", getenv("top_builddir"));
+	ck_assert_int_eq(fk_load(pool, path), 0);
+	ck_assert_int_eq(fk_task_next(pool, &task), 0);
+	ck_assert_str_eq(fk_task_name(task), "fib:fib");
+	ck_assert_int_eq(fk_task_next(pool, &task), -FK_E_NO_MORE_TASKS);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
 static void square(int64_t first, int64_t last, void *context)
 {
 	int64_t *x = context;
