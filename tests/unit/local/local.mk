@@ -3,7 +3,7 @@
 
 PROGRAM_TESTS += tests/unit/local/check_local
 
-SCRIPT_TESTS += tests/unit/local/check-client
-EXTRA_DIST += tests/unit/local/exceptions
+SCRIPT_TESTS += tests/unit/local/check-client tests/unit/local/check-guest
+EXTRA_DIST += tests/unit/local/exceptions tests/unit/local/guest.c
 
 tests_unit_local_check_local_LDADD = libforkpool.la $(CHECK_LIBS)
