@@ -49,13 +49,16 @@ int layout_withhold(void *base, uint64_t size, bool secret)
 
 uint64_t mapping_space(uint64_t most)
 {
+	/* Linux counts private writable memory that is not used as data, too. */
+	static const int limits[] = { RLIMIT_AS, RLIMIT_DATA };
 	struct rlimit limit;
 
 	if (on_valgrind())
 		most = min(most, MAPPING_VALGRIND);
-	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-		return most;
-	return min(most, (uint64_t)limit.rlim_cur / 8 & ~UINT64_C(0x1fffff));
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (getrlimit(limits[i], &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+			most = min(most, (uint64_t)limit.rlim_cur / 16 & ~UINT64_C(0x1fffff));
+	return most;
 }
 
 int layout_discard(void *base, uint64_t size)

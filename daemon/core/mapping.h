@@ -20,8 +20,8 @@ void *mapping_take(uint64_t *ret_size);
  * page-aligned. Does nothing if the memory is private. Returns 0 or a negative errno. */
 int layout_withhold(void *base, uint64_t size, bool secret);
 
-/* Returns how many bytes of address space to reserve: most, or an eighth of RLIMIT_AS if that is
- * less. The rest is for others in the process. */
+/* Returns how many bytes of address space to reserve: most, or a 16th of RLIMIT_AS or RLIMIT_DATA
+ * if that is less. The rest is for others in the process. */
 uint64_t mapping_space(uint64_t most);
 
 /* Gives whole pages back: they read as zeros. Returns 0 or a negative errno; then they stay. */

@@ -509,7 +509,8 @@ static int local_open(const struct fk_local_options *options, uint32_t *ret_slot
 	if (r < 0)
 		return r;
 	r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
-			 options->heap_size ? align_up(options->heap_size, 4096) : LOCAL_HEAP);
+			 options->heap_size ? align_up(options->heap_size, 4096)
+					    : max(mapping_space(LOCAL_HEAP), LOCAL_LEAST));
 	if (r < 0 && !local.n)
 		local_end();
 	*ret_slot = slot;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -683,6 +684,38 @@ START_TEST(close_waits_for_the_tasks_of_its_client_without_a_lock)
 	pthread_join(thread, NULL);
 }
 END_TEST
+
+#ifndef FK_SANITIZE /* which needs much address space */
+/* A child opens a pool and uses it, also with fibers. Returns its exit status. */
+static int use_within(int resource, rlim_t most)
+{
+	const struct rlimit limit = { most, most };
+	int64_t result = 0;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (setrlimit(resource, &limit) || fk_open_local(NULL, &pool))
+			_exit(1);
+		memset(x, 0, sizeof(x));
+		if (FK_RUN(pool, &result, fiber_sum, 15) || result < serial_fib(15))
+			_exit(2);
+		_exit(fk_close(pool) ? 3 : 0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+START_TEST(pool_fits_into_the_limits_of_its_process)
+{
+	for (rlim_t mib = 4096; mib >= 512; mib /= 2) {
+		ck_assert_int_eq(use_within(RLIMIT_AS, mib << 20), 0);
+		ck_assert_int_eq(use_within(RLIMIT_DATA, mib << 20), 0);
+	}
+}
+END_TEST
+#endif
 
 START_TEST(wrong_calls_are_refused)
 {
