@@ -12,8 +12,6 @@
 #define MAPPING_VALGRIND (UINT64_C(128) << 20)
 
 static bool is_private;
-static void *given;
-static uint64_t given_size;
 
 void mapping_be_private(void)
 {
@@ -23,18 +21,6 @@ void mapping_be_private(void)
 bool mapping_is_private(void)
 {
 	return is_private;
-}
-
-void mapping_give(void *base, uint64_t size)
-{
-	given = base;
-	given_size = size;
-}
-
-void *mapping_take(uint64_t *ret_size)
-{
-	*ret_size = given_size;
-	return given;
 }
 
 int layout_withhold(void *base, uint64_t size, bool secret)

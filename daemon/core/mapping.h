@@ -10,11 +10,6 @@
 void mapping_be_private(void);
 bool mapping_is_private(void);
 
-/* Gives a private pool the memory of the next tenant or client that it maps: there is no file. One
- * thread at a time. */
-void mapping_give(void *base, uint64_t size);
-void *mapping_take(uint64_t *ret_size);
-
 /* Memory that other processes write is excluded from the child of a task that forks, which would
  * act as another pool. With secret, for user data, it is also excluded from core files. base:
  * page-aligned. Does nothing if the memory is private. Returns 0 or a negative errno. */

@@ -62,20 +62,20 @@ void clients_fini(struct pool *pool)
 	sparse_unmap(&all->tables);
 }
 
-/* fd: -1 if no descriptor was available for it (daemon/pool/manager_requests.c). */
-static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
+static int clients_map(struct attach_source source, void **ret_base, uint64_t *ret_size)
 {
 	void *base;
 	uint64_t size;
 	int r;
 
-	if (mapping_is_private()) {
-		*ret_base = mapping_take(ret_size);
+	if (source.base) {
+		*ret_base = source.base;
+		*ret_size = source.size;
 		return 0;
 	}
-	if (fd < 0)
+	if (source.fd < 0)
 		return -EMFILE;
-	r = segment_map(fd, SEGMENT_ANY, SEGMENT_WRITE, 0, &base, &size);
+	r = segment_map(source.fd, SEGMENT_ANY, SEGMENT_WRITE, 0, &base, &size);
 	if (r < 0)
 		return r;
 	r = layout_withhold(base, size, true);
@@ -88,12 +88,12 @@ static int clients_map(int fd, void **ret_base, uint64_t *ret_size)
 	return 0;
 }
 
-int clients_map_tenant(struct pool *pool, uint32_t slot, int fd,
+int clients_map_tenant(struct pool *pool, uint32_t slot, struct attach_source source,
 		       struct tenant_segment **ret_segment)
 {
 	void *base;
 	uint64_t size;
-	int r = clients_map(fd, &base, &size);
+	int r = clients_map(source, &base, &size);
 
 	if (r < 0)
 		return r;
@@ -134,14 +134,14 @@ static void clients_count_client(struct pool *pool, uint32_t slot, int n)
 }
 
 int clients_map_client(struct pool *pool, uint32_t slot, uint32_t generation, uint32_t tenant,
-		       uint32_t n_jobs, int fd)
+		       uint32_t n_jobs, struct attach_source source)
 {
 	struct client_entry *client = &pool->clients.entries[slot];
 	/* These numbers come from the manager; the client can change those in the segment. */
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	void *base;
 	uint64_t size;
-	int r = clients_map(fd, &base, &size);
+	int r = clients_map(source, &base, &size);
 
 	if (r < 0)
 		return r;

@@ -52,10 +52,10 @@ void intake_fini(struct pool *pool)
 }
 
 /* Maps a tenant's rings, repairs them, and shows them to workers. */
-static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
+static int intake_map_tenant(struct pool *pool, uint32_t slot, struct attach_source source)
 {
 	struct tenant_segment *segment;
-	int r = clients_map_tenant(pool, slot, fd, &segment);
+	int r = clients_map_tenant(pool, slot, source, &segment);
 
 	if (r < 0)
 		return r;
@@ -69,7 +69,8 @@ static int intake_map_tenant(struct pool *pool, uint32_t slot, int fd)
 	return 0;
 }
 
-int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
+int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight,
+		      struct attach_source source)
 {
 	struct tenant_entry *tenant;
 
@@ -82,7 +83,7 @@ int intake_add_tenant(struct pool *pool, uint32_t slot, uint32_t weight, int fd)
 	if (tenant->told && (!tenant->error || clients_is_peopled(pool, slot)))
 		return tenant->error;
 	tenant->told = true;
-	tenant->error = intake_map_tenant(pool, slot, fd);
+	tenant->error = intake_map_tenant(pool, slot, source);
 	for (uint32_t i = 0; i < pool->clients_max; i++) {
 		if (pool->clients.entries[i].tenant != slot)
 			continue;
@@ -123,7 +124,8 @@ void intake_set_rights(struct pool *pool, uint32_t slot, uint32_t generation,
 	store_relaxed(&client->default_deadline, default_deadline);
 }
 
-int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer, int fd)
+int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
+		      struct attach_source source)
 {
 	uint32_t slot = newcomer->slot, tenant = newcomer->tenant;
 	const struct tenant_entry *t;
@@ -139,7 +141,7 @@ int intake_add_client(struct pool *pool, const struct intake_newcomer *newcomer,
 		return -EBUSY;
 	/* A new pool may get the client first, and its tenant afterwards. */
 	fair_add_tenant(pool->fair, tenant, newcomer->weight);
-	r = clients_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, fd);
+	r = clients_map_client(pool, slot, newcomer->generation, tenant, newcomer->n_jobs, source);
 	if (r < 0)
 		return r;
 	intake_deny(pool, &pool->clients.entries[slot], newcomer->rules);

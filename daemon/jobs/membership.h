@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "daemon/jobs/attach.h"
 #include "shm/proto.h"
 
 struct pool;
@@ -33,11 +34,13 @@ struct intake_newcomer {
 	uint64_t rules[PROTO_RULES]; /* of the option allow-tasks: permission_deny() */
 };
 
-/* Map a tenant's or client's segment (fd borrowed). Return 0 or a negative errno. For a client that
+/* Map a tenant's or client's segment. Return 0 or a negative errno. For a client that
  * may be its tenant's error, if it has nothing QUEUED; otherwise that error is reported later. A
  * tenant that exists gets this weight. */
-int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight, int fd);
-int intake_add_client(struct pool *pool, const struct intake_newcomer *client, int fd);
+int intake_add_tenant(struct pool *pool, uint32_t tenant, uint32_t weight,
+		      struct attach_source source);
+int intake_add_client(struct pool *pool, const struct intake_newcomer *client,
+		      struct attach_source source);
 
 /* Changes the default deadline of a live client's jobs (ns, 0: none), and the tasks that it may
  * call: permission_deny(). Ignored for other clients. */

@@ -196,13 +196,9 @@ static void *local_map(uint32_t kind, uint64_t size)
 	return base;
 }
 
-/* Makes the next segment that the pool maps. */
-static int local_give(uint32_t kind, uint64_t size)
+static struct attach_source local_source(uint32_t kind, uint64_t size)
 {
-	void *base = local_map(kind, size);
-
-	mapping_give(base, size);
-	return base ? 0 : -ENOMEM;
+	return (struct attach_source){ .fd = -1, .base = local_map(kind, size), .size = size };
 }
 
 /* The board is memory of this process, unless observers are to see it. */
@@ -436,13 +432,13 @@ static void local_show(uint32_t slot, uint32_t n)
 /* With the lock held: the only tenant, for the first client. */
 static int local_attach_tenant(struct pool *pool)
 {
+	struct attach_source source;
 	int r;
 
 	if (clients_segment(pool, 0))
 		return 0;
-	r = local_give(SEGMENT_TENANT, tenant_segment_size(pool->n_workers));
-	if (r == 0)
-		r = intake_add_tenant(pool, 0, FAIR_WEIGHT, -1);
+	source = local_source(SEGMENT_TENANT, tenant_segment_size(pool->n_workers));
+	r = source.base ? intake_add_tenant(pool, 0, FAIR_WEIGHT, source) : -ENOMEM;
 	if (r == 0)
 		clients_segment(pool, 0)->n_rings = pool->n_workers;
 	return r;
@@ -460,14 +456,14 @@ static int local_attach(uint32_t slot, uint32_t n_jobs, uint64_t heap_size)
 	};
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
 	struct client_segment *segment;
+	struct attach_source source;
 	int r = local_attach_tenant(pool);
 
 	if (r < 0)
 		return r;
 	store_relaxed(&pool->arena->heap_sizes[slot], heap_size);
-	r = local_give(SEGMENT_CLIENT, heap_offset + heap_size);
-	if (r == 0)
-		r = intake_add_client(pool, &newcomer, -1);
+	source = local_source(SEGMENT_CLIENT, heap_offset + heap_size);
+	r = source.base ? intake_add_client(pool, &newcomer, source) : -ENOMEM;
 	if (r < 0)
 		return r;
 	segment = pool->clients.entries[slot].segment;

@@ -70,7 +70,7 @@ static void channel_on_tenant(struct pool *pool, const struct proto_pool *m, int
 {
 	/* Sent with each of its clients. */
 	static struct log_limit limit = LOG_LIMIT_INIT;
-	int r = intake_add_tenant(pool, m->tenant, m->weight, fd);
+	int r = intake_add_tenant(pool, m->tenant, m->weight, ATTACH_FILE(fd));
 
 	if (r < 0)
 		log_limited(&limit, LOG_LEVEL_ERROR, "tenant %u cannot be mapped: %s", m->tenant,
@@ -109,7 +109,7 @@ static void channel_on_client(struct pool *pool, const struct proto_pool *m, int
 
 	memcpy(newcomer.rules, m->rules, sizeof(newcomer.rules));
 	channel_forget_cancels(pool, m->client, m->n_jobs);
-	r = intake_add_client(pool, &newcomer, *fd);
+	r = intake_add_client(pool, &newcomer, ATTACH_FILE(*fd));
 	*fd = safe_close(*fd);
 	if (r < 0) {
 		why = strerror(-r);

@@ -232,7 +232,8 @@ static const struct recovery_limits limits = { .n_workers = WORKERS,
 
 static void add_tenant(uint32_t tenant)
 {
-	FUZZ_ASSERT(intake_add_tenant(pool, tenant, FAIR_WEIGHT, tenant_fds[tenant]) == 0);
+	FUZZ_ASSERT(intake_add_tenant(pool, tenant, FAIR_WEIGHT, ATTACH_FILE(tenant_fds[tenant])) ==
+		    0);
 }
 
 static void add_client(uint32_t client)
@@ -246,7 +247,7 @@ static void add_client(uint32_t client)
 	};
 
 	pool->arena->heap_sizes[client] = UINT64_MAX;
-	FUZZ_ASSERT(intake_add_client(pool, &newcomer, client_fds[client]) == 0);
+	FUZZ_ASSERT(intake_add_client(pool, &newcomer, ATTACH_FILE(client_fds[client])) == 0);
 }
 
 static uint64_t queued_rows(void)

@@ -193,9 +193,11 @@ static inline struct other other_client(bool same_uid)
 	ck_assert_int_ge(o.tenant_fd, 0);
 	ck_assert_int_ge(o.client_fd, 0);
 	if (tenant)
-		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT, o.tenant_fd), 0);
+		ck_assert_int_eq(intake_add_tenant(rig.pool, tenant, FAIR_WEIGHT,
+						   ATTACH_FILE(o.tenant_fd)),
+				 0);
 	rig.pool->arena->heap_sizes[o.slot] = 4096;
-	ck_assert_int_eq(intake_add_client(rig.pool, &client, o.client_fd), 0);
+	ck_assert_int_eq(intake_add_client(rig.pool, &client, ATTACH_FILE(o.client_fd)), 0);
 	o.tenant = rig.pool->clients.tenants[tenant].segment;
 	o.jobs = rig.pool->clients.entries[o.slot].jobs;
 	return o;

@@ -118,9 +118,9 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	rig->client->n_jobs = RIG_JOBS;
 	rig->client->heap_size = rig->client->heap_max = RIG_HEAP;
 	segment_unmap(rig->client, heap_offset + RIG_HEAP);
-	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, rig->tenant_fd), 0);
+	ck_assert_int_eq(intake_add_tenant(pool, 0, FAIR_WEIGHT, ATTACH_FILE(rig->tenant_fd)), 0);
 	pool->arena->heap_sizes[0] = RIG_HEAP;
-	ck_assert_int_eq(intake_add_client(pool, &rig_client, rig->client_fd), 0);
+	ck_assert_int_eq(intake_add_client(pool, &rig_client, ATTACH_FILE(rig->client_fd)), 0);
 	/* The pool's own mappings: ThreadSanitizer compares addresses, not memory. */
 	rig->tenant = pool->clients.tenants[0].segment;
 	rig->client = pool->clients.entries[0].segment;

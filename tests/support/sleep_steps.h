@@ -76,7 +76,7 @@ static void sleep_add_tenants(struct pool *pool)
 					tenant_segment_size(pool->n_workers), 0, 0, 0600);
 
 		ck_assert_int_ge(fd, 0);
-		ck_assert_int_eq(intake_add_tenant(pool, i, FAIR_WEIGHT, fd), 0);
+		ck_assert_int_eq(intake_add_tenant(pool, i, FAIR_WEIGHT, ATTACH_FILE(fd)), 0);
 		(void)close(fd);
 		/* As if it had clients: tenants without clients are not read. */
 		atomic_fetch_or(&pool->clients.peopled[i / 64], UINT64_C(1) << i % 64);

@@ -134,7 +134,7 @@ static int add(uint32_t slot, uint32_t generation)
 		.n_jobs = JOBS,
 	};
 
-	return intake_add_client(rig.pool, &client, client_fd);
+	return intake_add_client(rig.pool, &client, ATTACH_FILE(client_fd));
 }
 
 static void add_client(void)
@@ -147,7 +147,8 @@ static void add_client(void)
 
 static void add_tenant(void)
 {
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), 0);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, ATTACH_FILE(tenant_fd)),
+			 0);
 	tenant = rig.pool->clients.tenants[TENANT].segment;
 	tenant_mark(tenant, 0);
 	wake_published();
@@ -289,7 +290,8 @@ static void without_rings(bool client_first)
 	queued(1);
 	if (client_first)
 		add_client();
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, small), -EBADMSG);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, ATTACH_FILE(small)),
+			 -EBADMSG);
 	if (!client_first)
 		add_client();
 	let_others_run();
@@ -304,7 +306,8 @@ static void without_rings(bool client_first)
 	/* The manager ends the client. Until then no word of the rings may be read, and no other
 	 * client is accepted. */
 	word(2);
-	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, tenant_fd), -EBADMSG);
+	ck_assert_int_eq(intake_add_tenant(rig.pool, TENANT, FAIR_WEIGHT, ATTACH_FILE(tenant_fd)),
+			 -EBADMSG);
 	ck_assert_int_eq(add(CLIENT + 1, GEN), -EBADMSG);
 	clients_gone(rig.pool, CLIENT, GEN);
 	rig_hear(pair[0], PROTO_POOL_RELEASED, CLIENT, GEN, "");
