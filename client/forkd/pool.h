@@ -89,7 +89,8 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 
 /*
  * Loads a module, FILE.so, into the pool of a client of fk_open_local(). Its tasks are then found
- * by their names, MODULE:TASK. It stays loaded until the pool ends.
+ * by their names, MODULE:TASK. It stays loaded until the pool ends. Its constructors may call all
+ * functions of this file.
  * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd
  *	-EINVAL          the file is no module, or of another version: fk_error_text() says more

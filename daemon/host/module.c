@@ -695,10 +695,8 @@ static int module_filter(const struct dirent *entry)
 	return entry->d_name[0] != '.' && n > 3 && !strcmp(entry->d_name + n - 3, ".so");
 }
 
-/* Tries again while a resource is short, because without the module its tasks fail until the next
- * pool. Only a few times, because a module may need more than is ever available: then -EAGAIN. */
-static int module_open_patiently(const char *path, const struct fk_module **ret_module,
-				 struct stat *ret_status, char *ret_error, uint64_t size)
+int module_open_patiently(const char *path, const struct fk_module **ret_module,
+			  struct stat *ret_status, char *ret_error, uint64_t size)
 {
 	int r = module_open(path, ret_module, ret_status, ret_error, size);
 
@@ -1074,21 +1072,18 @@ static int modules_place_new(struct modules *modules, const struct board *board,
 	return 0;
 }
 
-int modules_join_file(struct modules *modules, struct board *board, const char *path,
-		      char *ret_error, uint64_t size)
+int modules_join_module(struct modules *modules, struct board *board,
+			const struct fk_module *module, const char *path, char *ret_error,
+			uint64_t size)
 {
 	_cleanup_free_ struct modules *added = calloc(1, sizeof(*added));
 	const char *slash = strrchr(path, '/');
-	const struct fk_module *module;
-	struct stat st;
 	int r;
 
 	if (!added)
 		return text_refuse(ret_error, size, -ENOMEM,
 				   "there is no memory for its table of tasks");
-	r = module_open_patiently(path, &module, &st, ret_error, size);
-	if (r == 0)
-		r = modules_add(added, module, ret_error, size);
+	r = modules_add(added, module, ret_error, size);
 	if (r == 0)
 		r = modules_place_new(modules, board, added, ret_error, size);
 	if (r == 0)

@@ -73,9 +73,11 @@ int modules_settle(struct modules *modules, struct board *board);
 int modules_join(struct modules *modules, struct board *board, const char *directory,
 		 uint64_t version, char *ret_error, uint64_t size);
 
-/* Loads one file in the same way. Returns 0 or a negative errno with one line in ret_error. */
-int modules_join_file(struct modules *modules, struct board *board, const char *path,
-		      char *ret_error, uint64_t size);
+/* The same for one module of the file at path, which is loaded. Returns 0 or a negative errno with
+ * one line in ret_error. */
+int modules_join_module(struct modules *modules, struct board *board,
+			const struct fk_module *module, const char *path, char *ret_error,
+			uint64_t size);
 
 /* Makes the tasks that these functions have added callable, and enters them on the board. */
 void modules_enter(struct modules *modules, struct board *board);
@@ -91,3 +93,9 @@ void modules_enter(struct modules *modules, struct board *board);
 
 int module_open(const char *path, const struct fk_module **ret_module, struct stat *ret_status,
 		char *ret_error, uint64_t size);
+
+/* The same, but tries again while a resource is short, because without the module its tasks fail
+ * until the next pool. Only a few times, because a module may need more than is ever available:
+ * then it returns -EAGAIN. */
+int module_open_patiently(const char *path, const struct fk_module **ret_module,
+			  struct stat *ret_status, char *ret_error, uint64_t size);

@@ -18,6 +18,8 @@
  *       never waits for a thread that waits for the dispatcher.
  *   I5. A client counts in n until the pool has released it, when all of its jobs have ended. So no
  *       task runs when the last one ends the pool. The thread that waits for that has no lock.
+ *   I6. Constructors of a module run with `load_lock` held only, which is the first one in the
+ *       order of the locks. So they may open clients, call tasks, load modules and fork.
  *
  * In a child of fork() there are no threads of the pool. The child forgets it: its memory is a
  * copy, which stays.
@@ -87,6 +89,7 @@ struct local_client {
 };
 
 static struct {
+	pthread_mutex_t load_lock; /* I6 */
 	pthread_mutex_t lock;
 	pthread_once_t once;
 	struct pool *pool;
@@ -103,6 +106,7 @@ static struct {
 	pthread_cond_t released;
 	bool leaving[LOCAL_CLIENTS];
 } local = {
+	.load_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.board_fd = -1,
 	.once = PTHREAD_ONCE_INIT,
@@ -114,6 +118,7 @@ static struct {
 
 static void local_prepare(void)
 {
+	pthread_mutex_lock(&local.load_lock);
 	pthread_mutex_lock(&local.lock);
 	pthread_mutex_lock(&local.released_lock);
 }
@@ -122,6 +127,7 @@ static void local_parent(void)
 {
 	pthread_mutex_unlock(&local.released_lock);
 	pthread_mutex_unlock(&local.lock);
+	pthread_mutex_unlock(&local.load_lock);
 }
 
 static void local_child(void)
@@ -142,6 +148,8 @@ static void local_child(void)
 	/* If a task has forked, its child is no worker. */
 	worker_set_self(NULL);
 	local_parent();
+	/* Its owner is this thread of the parent. */
+	local.load_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 static void local_once(void)
@@ -583,12 +591,19 @@ void local_pool_ring(void)
 
 int local_pool_load(const char *path, char *error, size_t size)
 {
+	struct pool *pool = local.pool;
+	const struct fk_module *module;
+	struct stat st;
 	int r;
 
+	pthread_mutex_lock(&local.load_lock);
+	r = module_open_patiently(path, &module, &st, error, size);
 	pthread_mutex_lock(&local.lock);
-	r = modules_join_file(&local.pool->modules, local.pool->board, path, error, size);
 	if (r == 0)
-		modules_enter(&local.pool->modules, local.pool->board);
+		r = modules_join_module(&pool->modules, pool->board, module, path, error, size);
+	if (r == 0)
+		modules_enter(&pool->modules, pool->board);
 	pthread_mutex_unlock(&local.lock);
+	pthread_mutex_unlock(&local.load_lock);
 	return r;
 }

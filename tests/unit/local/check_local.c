@@ -512,6 +512,43 @@ START_TEST(modules_are_loaded_and_use_any_memory_in_place)
 }
 END_TEST
 
+#ifndef FK_SANITIZE_THREAD /* has no modules of tests */
+/* Called by the constructor of a module. */
+static void use_the_pool(void)
+{
+	fk_client *more;
+	char path[4096];
+	fk_job job;
+
+	snprintf(path, sizeof(path), "%s/daemon/modules/.libs/fib.so", getenv("top_builddir"));
+	ck_assert_int_eq(fk_open_local(NULL, &more), 0);
+	ck_assert_int_eq(FK_SUBMIT(more, &job, NULL, fill, x, 5, 7), 0);
+	ck_assert_int_eq(fk_cancel(more, job), 0);
+	ck_assert_int_eq(fk_for(more, 0, N, square, x), 0);
+	ck_assert_int_eq(fk_load(more, path), 0);
+	ck_assert_int_eq(fk_close(more), 0);
+}
+
+START_TEST(constructor_of_a_module_uses_the_pool_and_forks)
+{
+	int64_t result = 0;
+	char path[4096];
+
+	open_pool(2);
+	snprintf(path, sizeof(path), "%p", (void *)(uintptr_t)use_the_pool);
+	ck_assert_int_eq(setenv("FORKS_CALL", path, 1), 0);
+	snprintf(path, sizeof(path), "%s/tests/support/modules/later/.libs/forks.so",
+		 getenv("top_builddir"));
+	ck_assert_int_eq(fk_load(pool, path), 0);
+	ck_assert_int_eq(fk_call(pool, "forks:next", &result, 20), 0);
+	ck_assert_int_eq(result, 21);
+	ck_assert_int_eq(fk_call(pool, "fib:fib", &result, 20), 0);
+	ck_assert_int_eq(result, 6765);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+#endif
+
 /* A fiber calls frames. */
 FK_FIBER_TASK(int64_t, fiber_sum, (int64_t, n))
 {
