@@ -88,7 +88,7 @@ static void topology_join(struct topology *t, struct topology_place *place)
 	t->n_groups = max(t->n_groups, g + 1);
 }
 
-int topology_group(struct topology *t)
+int topology_group(struct topology *t, uint64_t **ret_told)
 {
 	uint32_t n = t->n_places = min(t->n_places, t->n_workers), at = 0;
 
@@ -106,7 +106,8 @@ int topology_group(struct topology *t)
 				t->members[at++] = k;
 		t->groups[g].n_members = (uint32_t)(&t->members[at] - t->groups[g].members);
 	}
-	return 0;
+	*ret_told = calloc((size_t)t->n_groups * t->n_groups, sizeof(**ret_told));
+	return *ret_told ? 0 : -ENOMEM;
 }
 
 static bool topology_same_group(const struct topology *t, uint32_t i, uint32_t j)

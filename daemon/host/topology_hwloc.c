@@ -282,13 +282,10 @@ static int topology_relate(struct topology_source *s)
 	_cleanup_free_ uint64_t *told = NULL;
 	struct topology *t = s->topology;
 	struct hwloc_distances_s *matrix;
-	int r = topology_group(t);
+	int r = topology_group(t, &told);
 
 	if (r < 0)
 		return r;
-	told = calloc((size_t)t->n_groups * t->n_groups, sizeof(*told));
-	if (!told)
-		return -ENOMEM;
 	topology_weigh(t, hwloc_get_root_obj(s->machine));
 	for (uint32_t i = 0; i < t->n_places; i++)
 		for (uint32_t j = 0; j < i; j++)

@@ -46,14 +46,15 @@ static inline uint16_t *topology_row(const struct topology *topology, uint32_t p
  * A topology is made in three steps. The file that makes one
  *	1. allocates it by calloc(), sets synthetic and the numbers, and fills in the CPUs and
  *	   nodes of the places (at least n_places; the order is in topology.c);
- *	2. calls topology_group(), which makes the groups and reduces n_places to n_workers;
+ *	2. calls topology_group(), which makes the groups, reduces n_places to n_workers, and
+ *	   allocates told;
  *	3. sets the memory of each group, and for each two places in topology_row() of both the
  *	   number of places in the smallest part of the machine that contains both; then calls
  *	   topology_rank(), which replaces these numbers by distances.
- * told: the machine's distance from each group to each other one; NULL: unknown.
+ * told: the machine's distance from each group to each other one, at first 0; NULL: unknown.
  * Both return 0 or -ENOMEM.
  */
-int topology_group(struct topology *topology);
+int topology_group(struct topology *topology, uint64_t **ret_told);
 int topology_rank(struct topology *topology, const uint64_t *told);
 
 /* Makes a topology as topology_own() does, which binds nothing, from the files below a directory.

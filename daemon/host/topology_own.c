@@ -304,13 +304,10 @@ static int own_make(struct own *o, const struct topology_set *usable, struct top
 {
 	_cleanup_free_ uint64_t *told = NULL;
 	bool known = false;
-	int r = topology_group(t);
+	int r = topology_group(t, &told);
 
 	if (r < 0)
 		return r;
-	told = calloc((size_t)t->n_groups * t->n_groups, sizeof(*told));
-	if (!told)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < t->n_places; i++)
 		for (uint32_t j = 0; j < t->n_places; j++)
 			topology_row(t, i)[j] = (uint16_t)t->n_places;
