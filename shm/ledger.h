@@ -51,6 +51,13 @@
 #define LEDGER_FINISHING 3u
 #define LEDGER_COPYING	 4u
 
+/* True for the state of a job that a worker has begun and that has no outcome. Not FINISHING: the
+ * client may already have the outcome. */
+static inline int ledger_is_started(uint32_t state)
+{
+	return state == LEDGER_RUNNING || state == LEDGER_COPYING;
+}
+
 #define LEDGER_FLAG_IDEMPOTENT 1u
 #define LEDGER_FLAG_REQUEUED   2u /* the manager's: a pool died under it, for an unknown reason */
 

@@ -15,6 +15,8 @@ libshm_la_SOURCES = \
 	shm/histogram.c \
 	shm/histogram.h \
 	shm/job.h \
+	shm/job_list.c \
+	shm/job_list.h \
 	shm/layout.h \
 	shm/ledger.h \
 	shm/limits.h \

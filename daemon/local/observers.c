@@ -31,6 +31,7 @@
 #include "daemon/core/pool_state.h"
 #include "daemon/core/trace.h"
 #include "shm/job.h"
+#include "shm/job_list.h"
 #include "shm/layout.h"
 #include "shm/ledger.h"
 #include "shm/proto.h"
@@ -109,31 +110,23 @@ static bool observer_welcome(struct observers *all, int fd, const struct proto_h
 	return proto_send(fd, &welcome, sizeof(welcome), fds, ARRAY_SIZE(fds)) == 0;
 }
 
-/* Writes the jobs of a client in this state. Relaxed reads: for display. */
 static void observer_print(struct pool *pool, uint32_t slot, uint32_t state, FILE *file,
 			   uint64_t *n)
 {
 	struct client_entry *client = clients_get(pool, slot);
 
-	for (uint32_t i = 0; client && i < client->n_jobs; i++) {
-		struct ledger_row row =
-			ledger_row(pool->arena, (uint64_t)slot * pool->jobs_max + i);
-		bool runs = row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
-		const struct proto_job job = {
-			.client = slot,
-			.client_generation = client->generation,
-			.job = i,
-			.generation = row.generation,
-			.worker = runs ? row.worker : UINT32_MAX,
-			.task = row.task - 1,
-			.drained_ns = load_relaxed(&client->jobs[i].drained_ns),
-		};
-
-		if (state == (runs ? LEDGER_RUNNING : row.state) && (*n)++ < PROTO_MAX_TOLD)
-			(void)fwrite(&job, sizeof(job), 1, file);
-	}
-	if (client)
-		clients_put(pool, client);
+	if (!client)
+		return;
+	job_list_write(file, pool->arena,
+		       &(struct job_list_client){
+			       .slot = slot,
+			       .generation = client->generation,
+			       .row = (uint64_t)slot * pool->jobs_max,
+			       .n_jobs = client->n_jobs,
+			       .jobs = client->jobs,
+		       },
+		       state, n);
+	clients_put(pool, client);
 }
 
 static void observer_tell_jobs(struct observers *all, int fd)

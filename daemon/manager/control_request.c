@@ -42,6 +42,7 @@
 #include "daemon/manager/connections.h"
 #include "daemon/manager/pool_process.h"
 #include "shm/job.h"
+#include "shm/job_list.h"
 #include "shm/ledger.h"
 #include "shm/limits.h"
 #include "shm/proto.h"
@@ -108,38 +109,6 @@ static void ask_print_options(struct conn *s, FILE *file, uint64_t *ret_n)
 
 /* ------------------------------------------------------------------------ jobs */
 
-/* Not FINISHING: the client may already have the outcome. */
-static bool ask_runs(struct ledger_row row)
-{
-	return row.state == LEDGER_RUNNING || row.state == LEDGER_COPYING;
-}
-
-/* Prints the jobs of a client in this state, up to PROTO_MAX_TOLD. */
-static void ask_print_client(const struct conn *of, uint32_t state, FILE *file, uint64_t *n)
-{
-	const struct conn_table *table = of->table;
-	uint64_t first = (uint64_t)of->slot * table->options->jobs_max;
-	const struct job *jobs = segments_jobs(&of->segment);
-
-	for (uint32_t i = 0; jobs && i < of->segment.n_jobs; i++) {
-		struct ledger_row row = ledger_row(table->segments.arena, first + i);
-		bool runs = ask_runs(row);
-		struct proto_job job = {
-			.client = of->slot,
-			.client_generation = of->generation,
-			.job = i,
-			.generation = row.generation,
-			.worker = runs ? row.worker : UINT32_MAX,
-			.task = row.task - 1,
-		};
-
-		if (state != (runs ? LEDGER_RUNNING : row.state) || (*n)++ >= PROTO_MAX_TOLD)
-			continue;
-		job.drained_ns = load_relaxed(&jobs[i].drained_ns);
-		(void)fwrite(&job, sizeof(job), 1, file);
-	}
-}
-
 /* Relaxed reads of the ledger, which a task can overwrite: for display only. */
 static uint32_t ask_count_running(const struct conn *of)
 {
@@ -148,7 +117,7 @@ static uint32_t ask_count_running(const struct conn *of)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < of->segment.n_jobs; i++)
-		n += ask_runs(ledger_row(table->segments.arena, first + i));
+		n += ledger_is_started(ledger_row(table->segments.arena, first + i).state) != 0;
 	return n;
 }
 
@@ -180,9 +149,19 @@ static void ask_print_jobs(struct conn *s, FILE *file, uint64_t *ret_n)
 	for (size_t k = 0; k < ARRAY_SIZE(states); k++)
 		for (uint32_t i = 0; i < LIMIT_CLIENTS; i++) {
 			const struct conn *of = table->slots[i];
+			struct job_list_client client;
 
-			if (of && of->state == CONN_OPEN && (all || of->uid == s->uid))
-				ask_print_client(of, states[k], file, ret_n);
+			if (!of || of->state != CONN_OPEN || (!all && of->uid != s->uid))
+				continue;
+			client = (struct job_list_client){
+				.slot = i,
+				.generation = of->generation,
+				.row = (uint64_t)i * table->options->jobs_max,
+				.jobs = segments_jobs(&of->segment),
+			};
+			if (client.jobs)
+				client.n_jobs = of->segment.n_jobs;
+			job_list_write(file, table->segments.arena, &client, states[k], ret_n);
 		}
 }
 

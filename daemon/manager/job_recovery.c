@@ -118,11 +118,6 @@ struct recovery_blame {
 	uint32_t row;	 /* the blamed job's row; UINT32_MAX: none */
 };
 
-static bool recovery_is_started(uint32_t state)
-{
-	return state == LEDGER_RUNNING || state == LEDGER_COPYING;
-}
-
 static struct recovery_blame recovery_whom(struct arena *arena,
 					   const struct recovery_limits *limits,
 					   recovery_records *records, void *context)
@@ -146,7 +141,7 @@ static struct recovery_blame recovery_whom(struct arena *arena,
 	now = ledger_unpack(load_relaxed(&arena_rows(arena)[row]));
 	if (blame.told ? now.state == LEDGER_RUNNING &&
 				 now.generation == load_relaxed(&arena->fault.generation)
-		       : recovery_is_started(now.state))
+		       : ledger_is_started(now.state))
 		blame.row = row;
 	return blame;
 }
@@ -156,7 +151,7 @@ static struct recovery_blame recovery_whom(struct arena *arena,
 static uint32_t recovery_judge(const struct ledger_row *row, bool blamed, bool known, bool gone,
 			       bool abandoned)
 {
-	if (!recovery_is_started(row->state))
+	if (!ledger_is_started(row->state))
 		return JOB_LOST;
 	if (blamed)
 		return JOB_CRASHED;
