@@ -45,6 +45,8 @@
  *       fails, and fk_rt_pop() leaves the C activation and compares as the loop does
  *       (strand_pop_parent()). This holds until another strand begins: each return of a call makes
  *       all entries public again. Fresh activations never look at entries (forkd/task.h, I4).
+ *       The same is true of the callers of all older calls on that C stack, held or not: their
+ *       entries are below (nested_mark_older()).
  *   N7. The loop never unwinds the call's frame, which has no parent. The frames of the call
  *       unwind when the job has an outcome, as all do, so a call ends, too.
  *
@@ -382,6 +384,15 @@ static void nested_publish(struct worker *w)
 	COUNT_ADD(w, published, n);
 }
 
+/* The call was held: the deque has changed for the callers of older calls as well (N6). */
+static void nested_mark_older(struct worker *w, const struct nested_call *call)
+{
+	for (struct nested_call *older = call->older; older; older = older->older) {
+		older->caller.was_held = true;
+		older->caller.job_base = w->engine.fk.end;
+	}
+}
+
 /* The caller's strand continues. */
 static void nested_finish(struct worker *w, struct nested_call *call)
 {
@@ -393,6 +404,7 @@ static void nested_finish(struct worker *w, struct nested_call *call)
 	if (call->held) {
 		w->engine.job_base = w->engine.fk.bottom;
 		w->engine.was_held = true;
+		nested_mark_older(w, call);
 		nested_trim(w, NESTED_KEEP);
 	}
 	if (w->engine.was_held)

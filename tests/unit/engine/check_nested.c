@@ -290,6 +290,26 @@ FK_NO_LEAF(from_zero)
 }
 FK_END(from_zero)
 
+/* The same, with a call between the two that is never held itself. */
+FK_LEAF_TASK(int64_t, sends_below, (int64_t, n))
+{
+	int64_t x = -1;
+	int r = NESTED(&x, sends, n);
+
+	return r < 0 ? r : x;
+}
+
+FK_TASK(int64_t, from_zero_below, (int64_t, n), int64_t x; int64_t y;)
+FK_NO_LEAF(from_zero_below)
+{
+	FK_GO_TO_WORKER(0);
+	FK_FORK(x, sends_below, self->n);
+	FK_CALL(y, fib, 5);
+	FK_JOIN();
+	FK_RETURN(self->x + 1000 * self->y);
+}
+FK_END(from_zero_below)
+
 FK_TASK(int64_t, until_from_zero, (int64_t, n), int64_t x;)
 FK_NO_LEAF(until_from_zero)
 {
@@ -495,6 +515,7 @@ FK_EXPORT(tall, 0, "")
 FK_EXPORT(fibers, 0, "")
 FK_EXPORT(around, 0, "")
 FK_EXPORT(from_zero, 0, "")
+FK_EXPORT(from_zero_below, 0, "")
 FK_EXPORT(until_from_zero, 0, "")
 FK_EXPORT(opens_above, 0, "")
 FK_EXPORT(until_turn, 0, "")
@@ -758,12 +779,14 @@ static void wait_held(uint64_t n)
  * is busy, so it cannot steal them. */
 START_TEST(caller_takes_no_entries_of_the_work_that_it_interrupts)
 {
-	for (int i = 0; i < 10; i++) {
+	static const char *const callers[] = { "t:from_zero", "t:from_zero_below" };
+
+	for (int i = 0; i < 20; i++) {
 		int64_t first = 16, n = 30;
 
 		start(NULL, 2, false);
 		atomic_store(&turn, -1);
-		rig_submit(&rig, 0, "t:from_zero", &first, sizeof(first));
+		rig_submit(&rig, 0, callers[i % 2], &first, sizeof(first));
 		wait_held(1);
 		rig_submit(&rig, 1, "t:until_from_zero", &n, sizeof(n));
 		wait_held(2);
