@@ -33,10 +33,11 @@
  * THE HOST PROGRAM
  *   The pool takes one real-time signal whose action is the default, or none (FK_NO_SIGNAL). It
  *   sets no other signal handler, no limits and no atexit() function, starts no process and prints
- *   nothing. Only its own threads are pinned. A fault in a task is a fault of the program. In a
- *   child of fork() all calls return -EPERM, and fk_open_local() starts a new pool. A task that
- *   starts a process by posix_spawn() or popen() passes on the blocked signals and the CPU of its
- *   worker.
+ *   nothing. Only its own threads are pinned. A fault in a task is a fault of the program. A task
+ *   must not call pthread_exit(): that ends the program by SIGABRT.
+ *   In a child of fork() all calls return -EPERM, and fk_open_local() starts a new pool. The child
+ *   of a task has the signal mask and the CPUs of the thread that started the pool. But a process
+ *   that a task starts by posix_spawn() or popen() has the signal mask and the CPU of the worker.
  */
 #ifndef FORKD_POOL_H
 #define FORKD_POOL_H

@@ -30,6 +30,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -254,6 +255,13 @@ static void local_block_signals(sigset_t *ret_before)
 	pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
 
+/* A task has ended its worker by pthread_exit(): its job would never end, nor fk_close(). */
+static void local_lost_worker(void *unused)
+{
+	(void)unused;
+	abort();
+}
+
 /* The stacks of fibers are too small for handlers of signals. */
 static void *local_worker(void *arg)
 {
@@ -265,7 +273,9 @@ static void *local_worker(void *arg)
 	if (stack.ss_sp != MAP_FAILED)
 		(void)sigaltstack(&stack, &before);
 	(void)topology_bind(w->pool->topology, w->index);
+	pthread_cleanup_push(local_lost_worker, NULL);
 	(void)worker_main(w);
+	pthread_cleanup_pop(0);
 	if (stack.ss_sp != MAP_FAILED) {
 		(void)sigaltstack(&before, NULL);
 		(void)munmap(stack.ss_sp, stack.ss_size);

@@ -940,6 +940,47 @@ START_TEST(fault_of_a_task_reaches_the_handler_of_the_program)
 }
 END_TEST
 
+FK_LEAF_TASK(fk_void, ends_its_thread, ())
+{
+	pthread_exit(NULL);
+}
+
+FK_FIBER_TASK(fk_void, fiber_ends_its_thread, ())
+{
+	pthread_exit(NULL);
+}
+
+static void run_leaf(void)
+{
+	(void)FK_RUN(pool, NULL, ends_its_thread);
+}
+
+static void run_fiber(void)
+{
+	(void)FK_RUN(pool, NULL, fiber_ends_its_thread);
+}
+
+START_TEST(task_that_ends_its_thread_ends_the_program)
+{
+	static void (*const runs[])(void) = { run_leaf, run_fiber };
+	int status;
+	pid_t pid;
+
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		pid = fork();
+		if (!pid) {
+			if (fk_open_local(NULL, &pool))
+				_exit(2);
+			runs[i]();
+			_exit(3);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert(WIFSIGNALED(status));
+		ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+	}
+}
+END_TEST
+
 /* Runs forkctl on the socket. Returns the first 256 KiB of its output. */
 static const char *forkctl(const char *socket, const char *command)
 {
