@@ -276,6 +276,8 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 			forkctl_cancel(call->client, job);
 			err = progress_wait(&call->progress, job, FK_FOREVER);
 		}
+		if (err)
+			(void)error_of_task(call->client, err, call->name);
 		forkctl_interruptible(0);
 	}
 	if (!err)
@@ -283,8 +285,8 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	if (outcome != FK_DONE || forkctl_interrupted())
 		progress_clear(&call->progress);
 	if (err)
-		return forkctl_fail(err == -ECONNRESET ? FORKCTL_NO_DAEMON : FORKCTL_FAILED,
-				    "%s: %s", call->name, fk_strerror(err));
+		return forkctl_fail(err == -ECONNRESET ? FORKCTL_NO_DAEMON : FORKCTL_FAILED, "%s",
+				    fk_error_text());
 	ret_times->round_trip = clock_ns() - start;
 	if (outcome != FK_DONE)
 		return report_outcome(call, job);
@@ -295,7 +297,7 @@ static int run_once(struct call *call, uint8_t *ret_result, struct times *ret_ti
 	ret_times->cpu = max(cpu_ns(call->client), cpu) - cpu;
 	err = fk_result(call->client, job, ret_result, LIMIT_RESULT);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_error_text());
 	(void)fk_release(call->client, job);
 	/* The job ended before the cancel; there is no next run. */
 	if (forkctl_interrupted())

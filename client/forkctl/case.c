@@ -132,7 +132,7 @@ int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uin
 		return err;
 	err = fk_wait(call->client, job, wait);
 	if (err && err != -ETIMEDOUT)
-		return err;
+		return error_of_task(call->client, err, call->task->name);
 	if (!err) {
 		o.outcome = fk_outcome(call->client, job, &o.code, &o.signo);
 		if (fk_timings(call->client, job, &timings) == 0)

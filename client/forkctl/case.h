@@ -48,7 +48,8 @@ int case_open(const struct forkctl_case *c, fk_client *client, const char *name,
 void case_close(struct forkctl_call_values *call);
 
 /* Fills the buffers and makes the call. limit_ns: after this the job expires; it has 2 s more to
- * end. Returns 0, or a negative errno: there was no call, or its outcome is not known. */
+ * end. Returns 0, or a negative errno with the text of fk_error_text(): there was no call, or its
+ * outcome is not known. */
 int case_run(const struct forkctl_case *c, struct forkctl_call_values *call, uint64_t limit_ns,
 	     struct forkctl_outcome *ret_outcome);
 

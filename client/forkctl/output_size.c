@@ -102,7 +102,7 @@ static int run_call(const struct size_call *call, fk_client *client, int64_t *re
 		return err;
 	err = case_run(&call->arguments, &values, UINT64_MAX, &outcome);
 	if (err)
-		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_strerror(err));
+		return forkctl_fail(FORKCTL_FAILED, "%s", fk_error_text());
 	if (outcome.outcome != FK_DONE)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name,
 				    case_outcome(&outcome, &text));

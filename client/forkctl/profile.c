@@ -300,7 +300,7 @@ static int run_job(const char *socket, void *context)
 		cpu = profile_cpu(client) - cpu;
 		jobs = load_relaxed(&board->profile.jobs) - before;
 		if (err)
-			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", job->task, fk_strerror(err));
+			err = forkctl_fail(FORKCTL_FAILED, "%s", fk_error_text());
 		else if (o.outcome != FK_DONE)
 			err = report(job, &o);
 		else if (job->samples)

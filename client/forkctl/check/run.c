@@ -92,7 +92,7 @@ static int make_call(const struct run_context *x, const struct forkctl_case *c, 
 	for (uint32_t i = 0; i < repeat; i++) {
 		err = case_run(c, &call, limit, ret_outcome);
 		if (err) {
-			err = forkctl_fail(FORKCTL_FAILED, "%s: %s", name, fk_strerror(err));
+			err = forkctl_fail(FORKCTL_FAILED, "%s", fk_error_text());
 			return serial ? err : 0;
 		}
 		err = result_write(x->fd, c, &call, ret_outcome);
