@@ -16,7 +16,8 @@ bool mapping_is_private(void);
 int layout_withhold(void *base, uint64_t size, bool secret);
 
 /* Returns how many bytes of address space to reserve: most, or a 16th of RLIMIT_AS or RLIMIT_DATA
- * if that is less. The rest is for others in the process. */
+ * if that is less. The rest is for others in the process. It is less where address space costs
+ * memory or time: after mlockall(), and under valgrind. */
 uint64_t mapping_space(uint64_t most);
 
 /* Gives whole pages back: they read as zeros. Returns 0 or a negative errno; then they stay. */

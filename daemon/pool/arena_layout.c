@@ -174,8 +174,9 @@ int layout_make(struct pool *pool, int arena_fd)
 	fixed = n * (sizeof(struct worker) + roots + entries * sizeof(struct fk_entry));
 	if (left < fixed + (n * 64 + 64) * STACK_MIN)
 		return -ENOSPC;
-	/* Remove pages of an earlier pool: all must be zero. */
-	r = layout_discard(at, fixed);
+	/* Remove pages of an earlier pool: all must be zero. Without a file the memory is new. The
+	 * kernel would refuse this after mlockall(). */
+	r = arena_fd < 0 ? 0 : layout_discard(at, fixed);
 	if (r < 0)
 		return r;
 	layout_groups(pool);

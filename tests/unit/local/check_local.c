@@ -724,20 +724,28 @@ END_TEST
 
 #ifndef FK_SANITIZE /* which needs much address space */
 /* A child opens a pool and uses it, also with fibers. Returns its exit status. */
-static int use_within(int resource, rlim_t most)
+static int use_within(int resource, rlim_t most, bool locked)
 {
 	const struct rlimit limit = { most, most };
+	struct rusage usage;
 	int64_t result = 0;
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
-		if (setrlimit(resource, &limit) || fk_open_local(NULL, &pool))
+		if (setrlimit(resource, &limit))
 			_exit(1);
+		/* The kernel may refuse it. */
+		if (locked && mlockall(MCL_FUTURE))
+			_exit(errno == EPERM || errno == ENOMEM ? 0 : 1);
+		if (fk_open_local(NULL, &pool))
+			_exit(2);
 		memset(x, 0, sizeof(x));
 		if (FK_RUN(pool, &result, fiber_sum, 15) || result < serial_fib(15))
-			_exit(2);
-		_exit(fk_close(pool) ? 3 : 0);
+			_exit(3);
+		if (getrusage(RUSAGE_SELF, &usage) || usage.ru_maxrss > 512 << 10)
+			_exit(4);
+		_exit(fk_close(pool) ? 5 : 0);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFEXITED(status));
@@ -747,9 +755,16 @@ static int use_within(int resource, rlim_t most)
 START_TEST(pool_fits_into_the_limits_of_its_process)
 {
 	for (rlim_t mib = 4096; mib >= 512; mib /= 2) {
-		ck_assert_int_eq(use_within(RLIMIT_AS, mib << 20), 0);
-		ck_assert_int_eq(use_within(RLIMIT_DATA, mib << 20), 0);
+		ck_assert_int_eq(use_within(RLIMIT_AS, mib << 20, false), 0);
+		ck_assert_int_eq(use_within(RLIMIT_DATA, mib << 20, false), 0);
 	}
+}
+END_TEST
+
+/* All that a pool reserves takes memory then. The limit is for a pool that takes too much. */
+START_TEST(pool_of_a_locked_process_takes_little_memory)
+{
+	ck_assert_int_eq(use_within(RLIMIT_AS, (rlim_t)8 << 30, true), 0);
 }
 END_TEST
 #endif
