@@ -88,6 +88,7 @@ static const struct error_row {
 	{ E2BIG, "the client requests more jobs than jobs-max of forkd.conf permits" },
 	{ EBUSY, "the job, or one of them, has not ended yet" },
 	{ EINPROGRESS, "the job has not ended yet" },
+	{ EDEADLK, "a worker cannot wait for a job or close a client: do so outside of tasks" },
 	{ EALREADY, "the job is watched already, and was not fetched or called back yet" },
 	{ ENOMEM, "this process is out of memory, or the job has reached its stack limit" },
 	{ ESTALE, "there is no such job: it was released already" },
@@ -312,9 +313,8 @@ const char *error_outcome(char *text, size_t size, int outcome, int code, int si
 
 	if (outcome == FK_FAILED && !begun)
 		(void)snprintf(text, size, "%s: not begun: %s", name, error_text(code, local));
-	else if (outcome == FK_FAILED && code < 0)
-		(void)snprintf(text, size, "%s: %s%s", name, error ? error : "?",
-			       error_meaning(code, local));
+	else if (outcome == FK_FAILED && error)
+		(void)snprintf(text, size, "%s: %s%s", name, error, error_meaning(code, local));
 	else if (outcome == FK_FAILED)
 		(void)snprintf(text, size, "%s with code %d of its own", name, code);
 	else if (outcome == FK_EXPIRED && code == JOB_CPU_EXCEEDED)

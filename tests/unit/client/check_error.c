@@ -64,10 +64,10 @@ START_TEST(code_of_a_task_is_attributed_to_the_task)
 	fails(-ENOENT, -ENOENT, ": No such file or directory", "");
 	fails(-EACCES, -EACCES, ": Permission denied", "");
 	fails(-ENODATA, -ENODATA, ": No data available: the input is empty", "");
-	fails(-3000, -3000, ": ?", "");
-	fails(INT32_MIN, -EREMOTEIO, ": ?", "");
+	fails(-3000, -3000, " with code -3000 of its own", "");
+	fails(INT32_MIN, -EREMOTEIO, " with code -2147483648 of its own", "");
 	fails(42, -EREMOTEIO, " with code 42 of its own", "");
-	fails(-5000, -EREMOTEIO, ": ?", "");
+	fails(-5000, -EREMOTEIO, " with code -5000 of its own", "");
 	fails_otherwise(-ENOMEM,
 			local_is_on()
 				? "test:fail: FAILED: Cannot allocate memory"
@@ -125,7 +125,7 @@ START_TEST(code_of_the_pool_says_that_the_task_was_not_begun)
 	ck_assert_str_eq(fk_error_text(), fk_strerror(ESTALE));
 	ck_assert_int_eq(fk_wait(client, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_result(client, job, &result, 8), -EREMOTEIO);
-	ck_assert_str_eq(fk_error_text(), "FAILED: ? (code:i64 -> i64)");
+	ck_assert_str_eq(fk_error_text(), "FAILED with code -4103 of its own (code:i64 -> i64)");
 	/* The state of the record if the pool does not begin the task. */
 	atomic_store(&client_job(client, job)->started_ns,
 		     atomic_load(&client_job(client, job)->ended_ns));
