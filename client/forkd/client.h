@@ -52,6 +52,10 @@ extern "C" {
 #endif
 
 #pragma GCC visibility push(default)
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* struct fk_timings and fk_timings() */
+#endif
 
 /* A connection to forkd with its job table and its shared heap. */
 typedef struct fk_client fk_client;
@@ -923,6 +927,9 @@ extern const struct fk_call_takes_integers_double_char_pointers_and_struct_fk_bu
 		FKC_FIRST(__VA_ARGS__), FKC_RESULT_SIZE(FKC_FIRST(__VA_ARGS__)))
 #endif
 
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+#endif
 #pragma GCC visibility pop
 
 #ifdef __cplusplus
