@@ -69,6 +69,27 @@ static bool local_options_are_valid(const struct fk_local_options *options)
 	return !all;
 }
 
+/* Sets the text of an error of local_pool_open(). Returns err. */
+static int local_not_opened(int err, const char *socket)
+{
+	switch (err) {
+	case -EBUSY:
+		return error_say(err, "too many clients of this process are open: use one for all "
+				      "threads");
+	case -EAGAIN:
+		return error_say(err, "cannot start the threads of a pool: raise the limits on "
+				      "threads and address space (ulimit -u, ulimit -v, pids.max), "
+				      "or use fewer workers");
+	case -ENOMEM:
+		return error_say(err, "no memory or address space for a pool: raise ulimit -v, or "
+				      "use a smaller heap_size");
+	default:
+		return error_say(err, "cannot start a pool in this process%s%s: %s",
+				 socket ? " with the socket " : "", socket ? socket : "",
+				 strerrordesc_np(-err));
+	}
+}
+
 int fk_open_local(const struct fk_local_options *options, fk_client **ret_client)
 {
 	static const struct fk_local_options defaults;
@@ -90,8 +111,7 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 				 LIMIT_WORKERS, LOCAL_JOBS_MAX, (unsigned long long)LIMIT_HEAP);
 	err = local_pool_open(options, &slot, &place);
 	if (err)
-		return error_say(err, "cannot start a pool in this process: %s",
-				 strerrordesc_np(-err));
+		return local_not_opened(err, options->socket);
 	place.local = &local_waker;
 	err = client_open_in_process(&place, ret_client);
 	if (!err)
@@ -118,11 +138,13 @@ __attribute__((constructor)) static void local_offer(void)
 
 static int local_check(const fk_client *client)
 {
+	int err;
+
 	if (!client)
-		return error_say(-FK_E_NULL, "client is NULL outside of a task");
-	if (!client->waker.local)
-		return error_of_task(client, -FK_E_NOT_LOCAL, "");
-	return client_check(client);
+		return error_say(-FK_E_NULL, "client is NULL: pass one of fk_open_local(), except "
+					     "for loops and calls within a task");
+	err = client->waker.local ? client_check(client) : -FK_E_NOT_LOCAL;
+	return err ? error_of_task(client, err, "") : 0;
 }
 
 int fk_load(fk_client *client, const char *path)
@@ -130,8 +152,9 @@ int fk_load(fk_client *client, const char *path)
 	char error[512] = "";
 	int err = local_check(client);
 
-	if (!err)
-		err = local_pool_load(path, error, sizeof(error));
+	if (err)
+		return error_name(err, "fk_load");
+	err = local_pool_load(path, error, sizeof(error));
 	return err ? error_say(err, "%.200s: %s", path, *error ? error : fk_strerror(err)) : 0;
 }
 

@@ -97,6 +97,9 @@ START_TEST(tasks_of_the_program_run_and_return_results)
 }
 END_TEST
 
+#define NO_CLIENT                                                                                  \
+	": client is NULL: pass one of fk_open_local(), except for loops and calls within a task"
+
 START_TEST(text_of_an_error_names_what_the_program_called)
 {
 	const fk_task *task = NULL;
@@ -110,19 +113,21 @@ START_TEST(text_of_an_error_names_what_the_program_called)
 	ck_assert_int_eq(FK_RUN(pool, &result, fails, -EPROTO), -EPROTO);
 	ck_assert_str_eq(fk_error_text(), "fails: FAILED: Protocol error: the task may break a "
 					  "rule of forkd-modules(7)");
+	ck_assert_int_eq(FK_RUN(pool, &result, fails, -5000), -EREMOTEIO);
+	ck_assert_str_eq(fk_error_text(), "fails: FAILED with code -5000 of its own");
 	ck_assert_int_eq(FK_SUBMIT(pool, &job, &result, fails, -ENOTTY), 0);
 	ck_assert_int_eq(fk_wait(pool, job, FK_FOREVER), 0);
 	ck_assert_int_eq(fk_result(pool, job, NULL, 0), -ENOTTY);
 	ck_assert_str_eq(fk_error_text(), "FAILED: Inappropriate ioctl for device");
 	ck_assert_int_eq(fk_release(pool, job), 0);
 	ck_assert_int_eq(FK_SUBMIT((fk_client *)NULL, &job, &result, fails, 1), -FK_E_NULL);
-	ck_assert_str_eq(fk_error_text(), "fails: client is NULL outside of a task");
+	ck_assert_str_eq(fk_error_text(), "fails" NO_CLIENT);
 	ck_assert_int_eq(fk_for(NULL, 0, 3, NULL, NULL), -FK_E_NULL);
-	ck_assert_str_eq(fk_error_text(), "fk_for: client is NULL outside of a task");
+	ck_assert_str_eq(fk_error_text(), "fk_for" NO_CLIENT);
 	ck_assert_int_eq(fk_for_each(NULL, numbers, 1, 8, NULL, NULL), -FK_E_NULL);
-	ck_assert_str_eq(fk_error_text(), "fk_for_each: client is NULL outside of a task");
+	ck_assert_str_eq(fk_error_text(), "fk_for_each" NO_CLIENT);
 	ck_assert_int_eq(fk_invoke(NULL, &(struct fk_function){ NULL, NULL }, 1), -FK_E_NULL);
-	ck_assert_str_eq(fk_error_text(), "fk_invoke: client is NULL outside of a task");
+	ck_assert_str_eq(fk_error_text(), "fk_invoke" NO_CLIENT);
 	ck_assert_int_eq(fk_sort(pool, numbers, SIZE_MAX / 8, 16, NULL, NULL), -ENOMEM);
 	ck_assert_ptr_eq(strstr(fk_error_text(), "fk_sort: "), fk_error_text());
 	ck_assert_int_eq(fk_call(pool, "fib:fib", &result, 20), -FK_E_NO_TASK);
@@ -450,6 +455,7 @@ START_TEST(child_of_fork_is_refused_and_can_open_a_pool_of_its_own)
 		ck_assert_int_ge(pid, 0);
 		if (!pid) {
 			bool fine = FK_RUN(pool, &result, fib, 10) == -EPERM &&
+				    strstr(fk_error_text(), "fib: this client belongs to the") &&
 				    fk_close(pool) == -EPERM && child_opens_a_pool();
 
 			_exit(!fine);
@@ -781,6 +787,11 @@ START_TEST(wrong_calls_are_refused)
 	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
 	options = (struct fk_local_options){ .n_jobs = 4097 };
 	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
+	options = (struct fk_local_options){ .heap_size = UINT64_MAX };
+	ck_assert_int_eq(fk_open_local(&options, &pool), -EINVAL);
+	options = (struct fk_local_options){ .socket = "/nonexistent/socket" };
+	ck_assert_int_eq(fk_open_local(&options, &pool), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(fk_error_text(), options.socket));
 	ck_assert_int_eq(FK_RUN((fk_client *)NULL, &result, fib, 3), -FK_E_NULL);
 	ck_assert_int_eq(fk_for(NULL, 0, 3, square, x), -FK_E_NULL);
 }
