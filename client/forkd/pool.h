@@ -25,10 +25,12 @@
  *
  * ERRORS
  *   Functions return 0 or a negative errno or enum fk_error, as those of forkd/client.h do.
+ *   fk_error_text() says what failed, why, and what to do.
  *
  * THREADS
  *   Any thread may call these functions, also a worker, within a task or a function that a task
- *   has called. Such a nested call runs in the same job. Its worker does not wait idly.
+ *   has called. Such a nested call runs in the same job. Its worker does not wait idly. A function
+ *   that a worker calls has nearly 8 MiB of stack, also in a nested call.
  *
  * THE HOST PROGRAM
  *   The pool takes one real-time signal whose action is the default, or none (FK_NO_SIGNAL). It
@@ -79,7 +81,8 @@ struct fk_local_options {
  * task, fk_close() returns -EDEADLK.
  * Returns 0, or
  *	-FK_E_RESERVED  a reserved field or an unknown flag is not 0
- *	-EINVAL         workers is more than 256, or n_jobs more than 4096
+ *	-EINVAL         workers is more than 256, n_jobs more than 4096, or heap_size more than
+ *	                1 TiB
  *	-EMFILE         no descriptors for the socket
  *	-EAGAIN         no thread can be started
  *	-EADDRINUSE     another process listens on the socket; or another error of bind(2)
@@ -94,7 +97,8 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
  * functions of this file.
  * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd
- *	-EINVAL          the file is no module, or of another version: fk_error_text() says more
+ *	-ENOEXEC         the file is no module
+ *	-EINVAL          it is a module of another version, or has tasks that cannot be loaded
  *	-EEXIST          a task of this name is loaded already
  * or another error of opening the file.
  */
@@ -104,7 +108,8 @@ int fk_load(fk_client *client, const char *path);
  * Calls body for parts of the range from begin to end. The parts cover the range once. The calls
  * run in parallel on the workers, and have ended when the function returns. They must not write to
  * the same memory.
- * client: of fk_open_local(); within a task it may be NULL.
+ * client: of fk_open_local(). Within a task it is not used, and may be NULL.
+ * begin, end: if begin is not below end, nothing is called, and the result is 0.
  * body: gets a part, first <= i < last, at most grain numbers long.
  * grain: 0 or less: the library chooses, a 16th of a worker's share, at most 2048. fk_for() passes
  * 0.
@@ -116,7 +121,7 @@ int fk_load(fk_client *client, const char *path);
  *	                 functions may not have been called
  *	-EINVAL          the caller is a fiber on a shared stack
  *	-FK_E_NULL       client is NULL, and the caller is no task
- *	-ENOMEM          no memory for frames
+ *	-ENOMEM          no memory for frames or stacks, or 64 nested calls wait on this worker
  *	-EPERM           in a child of fork()
  */
 int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
@@ -135,7 +140,7 @@ int fk_for_each(fk_client *client, void *array, size_t n, size_t size,
 
 /* A reduction, for fk_reduce(). */
 struct fk_reduction {
-	size_t size;	      /* bytes of a result */
+	size_t size;	      /* bytes of a result; results are aligned to 16 bytes */
 	const void *identity; /* result of an empty range */
 	/* adds a part of the range, first <= i < last, to *result */
 	void (*body)(int64_t first, int64_t last, void *result, void *context);
@@ -148,7 +153,7 @@ struct fk_reduction {
  * Reduces the range from begin to end, in parallel: reduction->body adds parts of it to results,
  * and reduction->combine adds these up in order. The result is the same in each run if both are
  * exact. Client, context and errors are as in fk_for().
- * ret_result: reduction->size bytes.
+ * ret_result: reduction->size bytes, undefined after an error.
  */
 int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_reduction *reduction,
 	      void *ret_result, void *context);
@@ -156,8 +161,8 @@ int fk_reduce(fk_client *client, int64_t begin, int64_t end, const struct fk_red
 /*
  * Sorts n elements of size bytes at array, in parallel. Equal elements keep their order. The
  * function needs additional memory: n * size bytes, and 16 bytes for each element that has not 4 or
- * 8 bytes. Without it the result is -ENOMEM, and the array is unchanged. Client, context and errors
- * are as in fk_for().
+ * 8 bytes. Without it the result is -ENOMEM, and the array is unchanged. After -ECANCELED some
+ * elements may be lost, and others there twice. Client, context and errors are as in fk_for().
  * compare: as for qsort_r(3).
  */
 int fk_sort(fk_client *client, void *array, size_t n, size_t size,
@@ -198,8 +203,9 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
  * result: pointer to the type of the task's result; NULL for fk_void.
  * task_: name of FK_TASK() or similar, declared above in the same file.
  * The arguments of the task follow, which may be of any type, such as pointers.
- * Returns 0, the code of FK_FAIL() as fk_call() does, or the errors of fk_for(). -EINVAL: the
- * caller is a fiber on a shared stack, and an argument is an address on it.
+ * Returns 0, the code of FK_FAIL() as fk_call() does, or the errors of fk_for(). Within a task
+ * FK_FAIL() makes the caller's job fail, and the result is -ECANCELED. -EINVAL: the caller is a
+ * fiber on a shared stack, and an argument is an address on it.
  */
 #define FK_RUN(client, result, task_, ...)                                                         \
 	__extension__({                                                                            \
@@ -210,7 +216,8 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
 
 /*
  * Starts a task of this program as a job. A macro of C.
- * client, task_: as in FK_RUN(). The arguments of the task follow, at most 64 bytes.
+ * client: of fk_open_local(), also within a task, which the job does not become a part of.
+ * task_: as in FK_RUN(). The arguments of the task follow, at most 64 bytes.
  * ret_job: fk_job *, for fk_wait() and all other calls of forkd/client.h, until fk_release().
  * result: as in FK_RUN(). The task writes it before the job ends, so it must live as long.
  * Returns 0 or the errors of fk_submit().
