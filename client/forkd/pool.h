@@ -238,7 +238,8 @@ int fk_submit_task(fk_client *client, const struct fk_program_task *task, void *
 	_Static_assert(__builtin_types_compatible_p(__typeof__(result), task_##__ret *) ||         \
 			       (__builtin_types_compatible_p(task_##__ret, fk_void) &&             \
 				__builtin_types_compatible_p(__typeof__(result), void *)),         \
-		       #macro ": the result of " #task_ " has another type")
+		       #macro ": result must point to the type of the result of " #task_           \
+			      ", or be NULL if that is fk_void")
 #define FK_PROGRAM_TASK_(task_)                                                                    \
 	(&(const struct fk_program_task){ task_##__enter, &task_##__task, sizeof(task_##__ret),    \
 					  sizeof(struct task_##__args) })
