@@ -5,6 +5,7 @@
 
 #include "common/options.h"
 #include "common/relaxed.h"
+#include "common/sanitizer.h"
 #include "common/util.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/manager_channel.h"
@@ -90,6 +91,9 @@ struct pool *pool_new(void)
 
 	if (whole == MAP_FAILED)
 		return NULL;
+	/* A program may end with an open pool. */
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(whole, sizeof(*whole));
 	whole->pool.hooks = &pool_hooks;
 	whole->pool.size = sizeof(*whole);
 	whole->pool.fair = &whole->fair;
@@ -104,7 +108,11 @@ struct pool *pool_new(void)
 
 void pool_delete(struct pool *pool)
 {
-	munmap(container_of(pool, struct pool_whole, pool), sizeof(struct pool_whole));
+	struct pool_whole *whole = container_of(pool, struct pool_whole, pool);
+
+	if (__lsan_unregister_root_region)
+		__lsan_unregister_root_region(whole, sizeof(*whole));
+	munmap(whole, sizeof(*whole));
 }
 
 int pool_start_threads(struct pool *pool, void *(*worker)(void *), void *(*dispatcher)(void *),
