@@ -39,7 +39,8 @@
  *       known (forkd/task.h, current), and oldest first: strand_promote_chain(). They find
  *       FK_PARTED later and leave, as after strand_publish_from_signal(). If a fine-grained task
  *       has called, its fresh frames stay hidden until the call returns. The call's own frames are
- *       never hidden.
+ *       never hidden. The caller's entries are below job_base then: an unwind ends only frames of
+ *       the call at once (strand_drop_chain()).
  *   N6. While a call is held, its worker's deque changes. Then the caller's activation must not
  *       take an entry as its own by its place: with was_held all entries are public, so fk_pop()
  *       fails, and fk_rt_pop() leaves the C activation and compares as the loop does

@@ -129,11 +129,16 @@ static void strand_promote_callers(struct worker *w)
 	for (call->promoted = true; call->older && !call->older->promoted; call->promoted = true)
 		call = call->older;
 	for (; call; call = call->newer) {
-		if (!call->caller.current)
-			continue;
-		strand_swap_base(w, &call->caller);
-		strand_promote_current(w, call->caller.current);
-		strand_swap_base(w, &call->caller);
+		if (call->caller.current) {
+			strand_swap_base(w, &call->caller);
+			strand_promote_current(w, call->caller.current);
+			strand_swap_base(w, &call->caller);
+		}
+		/* The call has no entries yet. Those of its caller are not its own. */
+		if (call->newer)
+			call->newer->caller.job_base = w->engine.fk.bottom;
+		else
+			w->engine.job_base = w->engine.fk.bottom;
 	}
 }
 

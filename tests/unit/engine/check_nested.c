@@ -425,6 +425,42 @@ FK_NO_LEAF(endless)
 }
 FK_END(endless)
 
+/* Forks until the job is cancelled, above two forked frames that are fresh when the call begins. */
+FK_TASK(int64_t, forks_on, (int64_t, n), int64_t x;)
+FK_NO_LEAF(forks_on)
+{
+	atomic_fetch_add(&tasks_reached, 1);
+	while (self->n >= 0) {
+		FK_FORK(x, leaf, 0);
+		FK_JOIN();
+	}
+	FK_RETURN(self->x);
+}
+FK_END(forks_on)
+
+static __attribute__((noinline)) int64_t plain_forks_on(int64_t n)
+{
+	int64_t x = -1;
+	int r = NESTED(&x, forks_on, n);
+
+	if (r == -ECANCELED)
+		atomic_fetch_add(&cancelled, 1);
+	return r < 0 ? r : x;
+}
+
+FK_TASK(int64_t, above_forks, (int64_t, n), int64_t x;)
+{
+	if (n == 0)
+		FK_LEAF(plain_forks_on(n));
+}
+FK_BODY(above_forks)
+{
+	FK_FORK(x, above_forks, self->n - 1);
+	FK_JOIN();
+	FK_RETURN(self->x);
+}
+FK_END(above_forks)
+
 FK_LEAF_TASK(int64_t, calls_failing, (int64_t, n))
 {
 	int64_t x = -1;
@@ -522,6 +558,7 @@ FK_EXPORT(until_turn, 0, "")
 FK_EXPORT(forks_failing, 0, "")
 FK_EXPORT(keeps, 0, "")
 FK_EXPORT(calls_endless, 0, "")
+FK_EXPORT(above_forks, 0, "")
 FK_EXPORT(calls_failing, 0, "")
 FK_EXPORT(fails_first, 0, "")
 FK_MODULE(t, "")
@@ -891,6 +928,23 @@ START_TEST(job_in_nested_calls_is_cancelled)
 			}
 			stop();
 		}
+}
+END_TEST
+
+START_TEST(cancelled_call_leaves_the_frames_of_its_caller)
+{
+	for (int64_t n = 0; n < 10; n++) {
+		start(NULL, 1, false);
+		atomic_store(&cancelled, 0);
+		atomic_store(&tasks_reached, 0);
+		rig_submit(&rig, 1, "t:above_forks", &n, sizeof(n));
+		while (!atomic_load(&tasks_reached))
+			sched_yield();
+		rig_cancel(&rig, 1);
+		ck_assert_uint_eq(rig_wait(&rig, 1), JOB_CANCELLED);
+		ck_assert_uint_eq(atomic_load(&cancelled), 1);
+		stop();
+	}
 }
 END_TEST
 
