@@ -94,7 +94,7 @@ int fk_open_local(const struct fk_local_options *options, fk_client **ret_client
 /*
  * Loads a module, FILE.so, into the pool of a client of fk_open_local(). Its tasks are then found
  * by their names, MODULE:TASK. It stays loaded until the pool ends. Its constructors may call all
- * functions of this file.
+ * functions of this file, but no task that loads a module.
  * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd
  *	-ENOEXEC         the file is no module

@@ -19,7 +19,8 @@
  *   I5. A client counts in n until the pool has released it, when all of its jobs have ended. So no
  *       task runs when the last one ends the pool. The thread that waits for that has no lock.
  *   I6. Constructors of a module run with `load_lock` held only, which is the first one in the
- *       order of the locks. So they may open clients, call tasks, load modules and fork.
+ *       order of the locks. So they may open clients, call tasks, load modules and fork. fork()
+ *       does not wait for it: a task that a constructor calls may fork, too.
  *
  * In a child of fork() there are no threads of the pool. The child forgets it: its memory is a
  * copy, which stays.
@@ -119,7 +120,6 @@ static struct {
 
 static void local_prepare(void)
 {
-	pthread_mutex_lock(&local.load_lock);
 	pthread_mutex_lock(&local.lock);
 	pthread_mutex_lock(&local.released_lock);
 }
@@ -128,7 +128,6 @@ static void local_parent(void)
 {
 	pthread_mutex_unlock(&local.released_lock);
 	pthread_mutex_unlock(&local.lock);
-	pthread_mutex_unlock(&local.load_lock);
 }
 
 static void local_child(void)
@@ -149,7 +148,7 @@ static void local_child(void)
 	/* If a task has forked, its child is no worker. */
 	worker_set_self(NULL);
 	local_parent();
-	/* Its owner is this thread of the parent. */
+	/* Its owner is a thread of the parent. */
 	local.load_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
@@ -259,7 +258,9 @@ static void local_block_signals(sigset_t *ret_before)
 static void local_lost_worker(void *unused)
 {
 	(void)unused;
-	abort();
+	/* NULL: in a child of fork() the thread is no worker. */
+	if (worker_self())
+		abort();
 }
 
 /* The stacks of fibers are too small for handlers of signals. */
