@@ -129,16 +129,17 @@ static void strand_promote_callers(struct worker *w)
 	for (call->promoted = true; call->older && !call->older->promoted; call->promoted = true)
 		call = call->older;
 	for (; call; call = call->newer) {
+		struct fk_entry **base =
+			call->newer ? &call->newer->caller.job_base : &w->engine.job_base;
+
 		if (call->caller.current) {
 			strand_swap_base(w, &call->caller);
 			strand_promote_current(w, call->caller.current);
 			strand_swap_base(w, &call->caller);
 		}
-		/* The call has no entries yet. Those of its caller are not its own. */
-		if (call->newer)
-			call->newer->caller.job_base = w->engine.fk.bottom;
-		else
-			w->engine.job_base = w->engine.fk.bottom;
+		/* The call has no entries yet. Those of its caller are not its own (N5). After
+		 * nested_mark_older() it may be above. */
+		*base = max(*base, w->engine.fk.bottom);
 	}
 }
 

@@ -519,6 +519,17 @@ START_TEST(modules_are_loaded_and_use_any_memory_in_place)
 END_TEST
 
 #ifndef FK_SANITIZE_THREAD /* has no modules of tests */
+FK_LEAF_TASK(fk_void, forks_in_load, ())
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
 /* Called by the constructor of a module. */
 static void use_the_pool(void)
 {
@@ -531,6 +542,7 @@ static void use_the_pool(void)
 	ck_assert_int_eq(FK_SUBMIT(more, &job, NULL, fill, x, 5, 7), 0);
 	ck_assert_int_eq(fk_cancel(more, job), 0);
 	ck_assert_int_eq(fk_for(more, 0, N, square, x), 0);
+	ck_assert_int_eq(FK_RUN(more, NULL, forks_in_load), 0);
 	ck_assert_int_eq(fk_load(more, path), 0);
 	ck_assert_int_eq(fk_close(more), 0);
 }
@@ -654,6 +666,50 @@ START_TEST(functions_of_tasks_make_nested_calls)
 		ck_assert_uint_eq(atomic_load(&inner_sum), 4950 * 4950);
 	}
 	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+
+/* Its frames are pushed after those of the caller of a nested call. */
+FK_TASK(fk_void, fails_below, (int64_t, n), )
+{
+	if (n == 0)
+		FK_LEAF_FAIL(-EIO);
+}
+FK_BODY(fails_below)
+{
+	FK_FORK_VOID(fails_below, self->n - 1);
+	FK_JOIN();
+	FK_RETURN();
+}
+FK_END(fails_below)
+
+static void fail_below(int64_t first, int64_t last, void *context)
+{
+	(void)first;
+	(void)last;
+	(void)context;
+	ck_assert_int_eq(FK_RUN(NULL, NULL, fails_below, 4), -ECANCELED);
+}
+
+static void fail_two_below(int64_t first, int64_t last, void *context)
+{
+	ck_assert_int_eq(fk_for_grain(NULL, first, last + 2, 1, fail_below, context), -ECANCELED);
+}
+
+START_TEST(failure_in_a_nested_call_fails_the_whole_job)
+{
+	int64_t result;
+
+	for (uint32_t workers = 1; workers <= 3; workers++) {
+		open_pool(workers);
+		for (uint32_t i = 0; i < 50; i++) {
+			ck_assert_int_eq(fk_for_grain(pool, 0, 3, 1, fail_below, NULL), -EIO);
+			ck_assert_int_eq(fk_for_grain(pool, 0, 3, 1, fail_two_below, NULL), -EIO);
+			ck_assert_int_eq(FK_RUN(pool, &result, fib, 10), 0);
+			ck_assert_int_eq(result, 55);
+		}
+		ck_assert_int_eq(fk_close(pool), 0);
+	}
 }
 END_TEST
 
