@@ -153,7 +153,7 @@ struct worker_thief {
 	uint64_t random;    /* xorshift64 */
 	uint64_t ask_wait;  /* ns to wait between requests to victims */
 	uint64_t asked;	    /* time of its last requests, CLOCK_MONOTONIC */
-	uint64_t answer_by; /* it does not sleep earlier: a victim has got its request */
+	uint64_t answer_by; /* after its first request since it slept: when it may sleep; 0: none */
 	uint64_t stolen_at;
 	uint64_t victim_left; /* entries that stayed public at its last steal */
 	/* A victim that has mail: whether it takes it. */

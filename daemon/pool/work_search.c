@@ -218,7 +218,8 @@ static void worker_ask_victim(struct worker *w, struct worker *victim, uint64_t 
 		return;
 	if (worker_request(victim, now)) {
 		COUNT(w, steal_requests);
-		w->thief.answer_by = now + POLICY_ANSWER;
+		if (!w->thief.answer_by)
+			w->thief.answer_by = now + POLICY_ANSWER;
 		return;
 	}
 	/* Relaxed, as in worker_request(). */
@@ -402,6 +403,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 	bool rested = false;
 
 	worker_learn(w, now);
+	w->thief.answer_by = 0;
 	for (;;) {
 		bool parked = worker_is_parked(w);
 
@@ -432,6 +434,7 @@ static enum worker_found worker_search(struct worker *w, uint32_t *ret_row)
 			/* After a timed sleep spin only for a short time. */
 			limit = worker_rest(w) ? spin_limit(&w->thief.spin, pool_spin(pool))
 					       : spin_least(pool_spin(pool));
+			w->thief.answer_by = 0;
 			since = now = clock_ns();
 			continue;
 		}
