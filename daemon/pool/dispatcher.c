@@ -317,7 +317,7 @@ void *dispatcher_main(void *arg)
 	struct pool *pool = arg;
 
 	pthread_setname_np(pthread_self(), "forkd-dispatch");
-	prctl(PR_SET_TIMERSLACK, 1000UL);
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	(void)sem_post(&pool->started);
 	/* While the pool drains, the word is LOOKING: a thread that finds SLEEPING would wake
 	 * repeatedly until the dispatcher has woken, which at the end never happens. */

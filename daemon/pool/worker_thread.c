@@ -146,7 +146,7 @@ void *worker_main(void *arg)
 	worker_set_self(w);
 	worker_signal_begin(w->pool);
 	pthread_setname_np(pthread_self(), "forkd-worker");
-	prctl(PR_SET_TIMERSLACK, 1000UL);
+	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
 	trim_init(w);
 	slice_timer_begin(w);
