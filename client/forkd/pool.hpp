@@ -128,7 +128,9 @@ template <class F> int call_apart(F &&call) noexcept
 	const handled before = exchange_handled({});
 	const int err = call();
 
-	exchange_handled(before);
+	/* Otherwise there are none on this thread either: all parts leave it in this way. */
+	if (before.caught || before.uncaught)
+		exchange_handled(before);
 	return err;
 }
 
@@ -212,6 +214,8 @@ void loop(fk_client *client, std::int64_t begin, std::int64_t end, std::int64_t 
 
 	static_assert(std::is_invocable_v<F &, I> || std::is_invocable_v<F &, I, I>,
 		      "the body of a loop must be callable as f(i) or f(first, last)");
+	if (begin >= end)
+		return;
 	all.failed.end(
 		call_apart([&] { return fk_for_grain(client, begin, end, grain, part, &all); }),
 		what);
