@@ -633,13 +633,44 @@ struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top)
 	return top->prev;
 }
 
+/* Frees a stacklet that is charged to the job. NULL is allowed. */
+static void stacklet_sell(struct stack_cache *cache, struct fk_stack *stacklet)
+{
+	if (!stacklet)
+		return;
+	stack_refund(cache, UINT64_C(1) << stacklet->size_log);
+	stacklet_free(cache, stacklet);
+}
+
 void stack_trim(struct stack_cache *cache, struct fk_stack *top)
 {
-	if (!top || !top->spare)
+	struct fk_stack *stack;
+
+	if (!top)
 		return;
-	stack_refund(cache, UINT64_C(1) << top->spare->size_log);
-	stacklet_free(cache, top->spare);
+	stacklet_sell(cache, top->spare);
 	top->spare = NULL;
+	while ((stack = top->nested)) {
+		top->nested = stack->nested;
+		stacklet_sell(cache, stack->spare);
+		stacklet_sell(cache, stack);
+	}
+}
+
+struct fk_stack *stack_nest(struct stack_cache *cache, struct fk_stack *top)
+{
+	struct fk_stack *stack = top->nested;
+
+	top->nested = NULL;
+	return stack ? stack : stacklet_buy(cache, 0);
+}
+
+void stack_unnest(struct stack_cache *cache, struct fk_stack *top, struct fk_stack *stack)
+{
+	if (stack)
+		top->nested = stack;
+	else
+		stack_take(cache);
 }
 
 /* True if a worker can get a first stacklet, in exchange for one that a job with these bytes now
@@ -693,6 +724,5 @@ void stack_lump_put(struct stack_cache *cache, void *lump, uint64_t size)
 
 	/* The last user has overwritten it. */
 	stacklet->size_log = stack_order(size) + STACK_MIN_LOG;
-	stack_refund(cache, UINT64_C(1) << stacklet->size_log);
-	stacklet_free(cache, stacklet);
+	stacklet_sell(cache, stacklet);
 }

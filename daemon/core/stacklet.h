@@ -16,11 +16,11 @@
  *   I1. sp of the worker points into the top stacklet of its stack, or to the place of its first
  *       frame; it is NULL while the worker has no stack, between two strands.
  *   I2. An empty stack has one stacklet (and maybe a spare), and sp at its first place.
- *   I3. A job's account is the bytes of all stacklets in stacks of its frames, spares included, and
- *       of its lumps. Lumps hold data other than frames (job_input.h). The first stacklet of a
- *       stack that a worker runs on does not count. Stacklets and lumps are charged before they are
- *       taken. When a strand ends it leaves no spare: a worker that continues with other work trims
- *       its stack before that becomes visible.
+ *   I3. A job's account is the bytes of all stacklets in stacks of its frames, spares and those of
+ *       nested calls included, and of its lumps. Lumps hold data other than frames (job_input.h).
+ *       The first stacklet of a stack that a worker runs on does not count. Stacklets and lumps are
+ *       charged before they are taken. When a strand ends it leaves no spare: a worker that
+ *       continues with other work trims its stack before that becomes visible.
  *
  * WHAT A JOB MAY HOLD
  *   Its account is at most stack-max, plus the first stacklets of stacks that workers hand to its
@@ -54,8 +54,9 @@
 
 /* A stacklet; the first one of a chain represents the stack. */
 struct fk_stack {
-	struct fk_stack *prev;	/* the stacklet below, NULL at the base; free list link */
-	struct fk_stack *spare; /* the one above, empty, or NULL */
+	struct fk_stack *prev;	 /* the stacklet below, NULL at the base; free list link */
+	struct fk_stack *spare;	 /* the one above, empty, or NULL */
+	struct fk_stack *nested; /* an empty stack for the next nested call, or NULL */
 	char *end;
 	char *below;	      /* sp to restore when this stacklet is popped */
 	struct fk_stack *top; /* base only: the top stacklet, while no worker runs on it */
@@ -159,7 +160,7 @@ struct fk_stack *stack_push(struct stack_cache *cache, struct fk_stack *top, cha
 /* Removes the (empty) top stacklet, which becomes the spare of the one below; returns that one. */
 struct fk_stack *stack_pop(struct stack_cache *cache, struct fk_stack *top);
 
-/* Frees the spare above the top stacklet, if any, when the strand ends (I3). NULL is allowed. */
+/* Frees what is kept above the top stacklet, when the strand ends (I3). NULL is allowed. */
 void stack_trim(struct stack_cache *cache, struct fk_stack *top);
 
 /* Passes the stack with this top from the worker to a frame of its job. False: the job now exceeds
@@ -168,6 +169,14 @@ bool stack_give(struct stack_cache *cache, struct fk_stack *top);
 
 /* Passes a stack back from such a frame to the worker. */
 void stack_take(struct stack_cache *cache);
+
+/* Returns an empty stack for the frames of a nested call, whose caller is on this top stacklet. It
+ * is charged to the job. NULL if that has reached its limit, or the arena is full. */
+struct fk_stack *stack_nest(struct stack_cache *cache, struct fk_stack *top);
+
+/* The call has ended: keeps the worker's stack, which is empty, for the next one. NULL: the worker
+ * has given it away. */
+void stack_unnest(struct stack_cache *cache, struct fk_stack *top, struct fk_stack *stack);
 
 /* Returns a lump for the job that the worker runs: uninitialized memory outside the stacks, aligned
  * to STACK_MIN. A power of two of bytes is taken and charged, at least STACK_MIN. NULL if the job

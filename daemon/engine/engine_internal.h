@@ -80,7 +80,6 @@ struct nested_call {
 	const void *args;
 	bool begun;    /* the task */
 	bool promoted; /* the caller's frames, as far as they are known */
-	bool billed;   /* the caller's stack, to the job */
 	bool held;     /* it has left its stack */
 	bool ended;    /* the task, and all that it has forked */
 	struct strand_jump jump;

@@ -32,9 +32,9 @@
  *       for a stack. A worker has at most NESTED_LOOPS stacks; then calls fail with -ENOMEM.
  *   N3. A loop waits at its top only: it has no strand. So held calls may end in any order. A call
  *       waits for its own strands alone, and for other work only until that forks.
- *   N4. The strand of the caller keeps its segmented stack: it is the call's (O2), charged to the
- *       job as soon as the worker has more than one of them. Nothing runs on it, so activations,
- *       known or not, keep their frames.
+ *   N4. The strand of the caller keeps its segmented stack: it is the call's (O2). Nothing runs on
+ *       it, so activations, known or not, keep their frames. The stack of the call's frames is
+ *       charged to the job. It is kept above that of the caller for the next call.
  *   N5. Before a frame of the call enters the deque, the caller's frames do, as far as they are
  *       known (forkd/task.h, current), and oldest first: strand_promote_chain(). They find
  *       FK_PARTED later and leave, as after strand_publish_from_signal(). If a fine-grained task
@@ -146,15 +146,16 @@ static void nested_main(void *arg)
 /* Makes sure that a stack is idle (N2). False: there is no memory, or there are too many. */
 static bool nested_reserve(struct worker *w)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t size = align_up(w->pool->options->worker_stack, page) + page;
 	struct loop_stack *loop;
+	size_t page, size;
 	char *memory;
 
 	if (likely(w->engine.idle))
 		return true;
 	if (w->engine.n_loops == NESTED_LOOPS)
 		return false;
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	size = align_up(w->pool->options->worker_stack, page) + page;
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (memory == MAP_FAILED)
@@ -206,21 +207,10 @@ bool nested_may_stop(struct worker *w)
 
 /* ------------------------------------------------------------------------ waiting */
 
-/* Charges the caller's stack to the job (N4). False: that exceeds its limit. */
-static bool nested_bill(struct worker *w, struct nested_call *call)
-{
-	if (call->billed)
-		return true;
-	call->billed = true;
-	return stack_give(&w->engine.cache, call->caller.top);
-}
-
 /* Leaves the C stack to another loop, which runs engine.next, if that is set. Returns when the call
  * has ended. */
 static void nested_hold(struct worker *w, struct nested_call *call)
 {
-	if (!nested_bill(w, call))
-		worker_fail(w, -ENOMEM);
 	COUNT(w, nested_waits);
 	call->held = true;
 	w->engine.n_held++;
@@ -307,15 +297,16 @@ static void nested_help(struct worker *w, struct nested_call *call)
 		trace_strand(w);
 }
 
-static __attribute__((noinline)) void nested_strands(void)
+static __attribute__((noinline)) void nested_strands(struct worker *caller)
 {
-	bool jumped = STRAND_SET(worker_self());
-	struct worker *w = worker_self(); /* registers are lost after a jump */
+	bool jumped = STRAND_SET(caller);
+	struct worker *w;
 
-	if (!jumped && fk_stack_pointer >= w->engine.fk.cstack_limit) {
-		nested_enter(w, w->engine.nested);
+	if (!jumped && fk_stack_pointer >= caller->engine.fk.cstack_limit) {
+		nested_enter(caller, caller->engine.nested);
 		return;
 	}
+	w = worker_self(); /* registers are lost after a jump */
 	trace_strand_end(w);
 	if (!jumped) {
 		w->engine.next = &w->engine.nested->frame;
@@ -359,11 +350,18 @@ static void nested_restore(struct worker *w, const struct strand_state *caller)
 /* Gives the call a stack for its frames. The caller's strand is saved. */
 static int nested_prepare(struct worker *w, struct nested_call *call)
 {
-	call->older = w->engine.nested;
-	w->engine.stack = NULL;
-	if (!nested_reserve(w) || (call->older && !nested_bill(w, call)) || !strand_own_stack(w))
+	struct fk_stack *stack;
+
+	if (!nested_reserve(w))
 		return -ENOMEM;
+	stack = stack_nest(&w->engine.cache, w->engine.top);
+	if (!stack)
+		return -ENOMEM;
+	w->engine.stack = w->engine.top = stack;
+	w->engine.fk.sp = stack_first(stack);
+	strand_set_limit(w, stack);
 	call->frame.top = w->engine.fk.sp;
+	call->older = w->engine.nested;
 	if (call->older)
 		call->older->newer = call;
 	w->engine.nested = call;
@@ -397,9 +395,7 @@ static void nested_mark_older(struct worker *w, const struct nested_call *call)
 /* The caller's strand continues. */
 static void nested_finish(struct worker *w, struct nested_call *call)
 {
-	stack_free(&w->engine.cache, w->engine.stack);
-	if (call->billed)
-		stack_take(&w->engine.cache);
+	stack_unnest(&w->engine.cache, call->caller.top, w->engine.stack);
 	nested_restore(w, &call->caller);
 	w->engine.fk.unwinds |= call->unwinds;
 	if (call->held) {
@@ -438,17 +434,17 @@ int nested_run(struct worker *w,
 	call.task = task;
 	call.result = result;
 	call.args = args;
-	call.begun = call.promoted = call.billed = call.held = call.ended = false;
+	call.begun = call.promoted = call.held = call.ended = false;
 	r = nested_prepare(w, &call);
 	if (r == 0) {
-		nested_strands();
+		nested_strands(w);
 		w->engine.nested = call.older;
 		if (call.older)
 			call.older->newer = NULL;
 		if (abort_get(w->pool, w->job.row).outcome)
 			r = -ECANCELED;
+		nested_finish(w, &call);
 	}
-	nested_finish(w, &call);
 	fk_enter(&w->engine.fk, current);
 	return r;
 }

@@ -22,12 +22,33 @@ static uint64_t stack_size(struct fk_stack *top, bool first)
 {
 	uint64_t bytes = top->spare ? UINT64_C(1) << top->spare->size_log : 0;
 
-	for (; top->prev; top = top->prev)
-		bytes += UINT64_C(1) << top->size_log;
+	for (; top; top = top->prev) {
+		bytes += top->prev ? UINT64_C(1) << top->size_log : 0;
+		bytes += top->nested ? stack_size(top->nested, true) : 0;
+	}
 	return bytes + (first ? STACK_MIN : 0);
 }
 
-/* I3 of stacklet.h, in any order of pushes, pops and hand-overs. */
+/* A nested call on this stacklet, with others within it. It gives its stack away, or keeps it. */
+static void nest(struct fk_stack *top, uint64_t *seed)
+{
+	struct fk_stack *stack = stack_nest(&room_cache, top), *above;
+
+	if (!stack)
+		return;
+	if (room_random(seed, 2))
+		nest(stack, seed);
+	above = stack_push(&room_cache, stack, stack_first(stack), 64);
+	if (above)
+		ck_assert_ptr_eq(stack_pop(&room_cache, above), stack);
+	if (!room_random(seed, 4)) {
+		stack_free(&room_cache, stack);
+		stack = NULL;
+	}
+	stack_unnest(&room_cache, top, stack);
+}
+
+/* I3 of stacklet.h, in any order of pushes, pops, hand-overs and nested calls. */
 START_TEST(account_is_the_sum_of_the_stacklets_of_a_job)
 {
 	enum { N = 8 };
@@ -44,7 +65,7 @@ START_TEST(account_is_the_sum_of_the_stacklets_of_a_job)
 	}
 	for (uint32_t step = 0; step < 100000; step++) {
 		uint64_t sum = 0, before = atomic_load(&account);
-		uint32_t what = (uint32_t)room_random(&seed, 8);
+		uint32_t what = (uint32_t)room_random(&seed, 9);
 		struct fk_stack *next;
 
 		if (what < 4) {
@@ -58,6 +79,8 @@ START_TEST(account_is_the_sum_of_the_stacklets_of_a_job)
 		} else if (what < 7) {
 			if (tops[on]->prev)
 				tops[on] = stack_pop(&room_cache, tops[on]);
+		} else if (what < 8) {
+			nest(tops[on], &seed);
 		} else {
 			ck_assert(stack_give(&room_cache, tops[on]) || atomic_load(&account) > max);
 			on = (uint32_t)room_random(&seed, N);
