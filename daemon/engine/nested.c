@@ -441,8 +441,11 @@ int nested_run(struct worker *w,
 		w->engine.nested = call.older;
 		if (call.older)
 			call.older->newer = NULL;
-		if (abort_get(w->pool, w->job.row).outcome)
+		if (abort_get(w->pool, w->job.row).outcome) {
 			r = -ECANCELED;
+			/* The call has taken the request that the caller's strand waits for. */
+			worker_ask(w);
+		}
 		nested_finish(w, &call);
 	}
 	fk_enter(&w->engine.fk, current);
