@@ -52,7 +52,12 @@ struct loop {
 	void *context;
 };
 
-FK_TASK(fk_void, loop, (int64_t, first, int64_t, last, const struct loop *, loop), )
+/*
+ * The range is divided part by part as long as nothing of it is stolen: a part costs one fork of a
+ * leaf. A resumed task has been stolen, or can be soon. It divides by halves, so that there are few
+ * steals.
+ */
+FK_TASK(fk_void, loop, (int64_t, first, int64_t, last, const struct loop *, loop), int64_t middle;)
 {
 	if ((uint64_t)last - (uint64_t)first <= loop->grain) {
 		loop->body(first, last, loop->context);
@@ -61,8 +66,13 @@ FK_TASK(fk_void, loop, (int64_t, first, int64_t, last, const struct loop *, loop
 }
 FK_BODY(loop)
 {
-	FK_FORK_VOID(loop, self->first, parallel_middle(self->first, self->last), self->loop);
-	FK_CALL_VOID(loop, parallel_middle(self->first, self->last), self->last, self->loop);
+	while ((uint64_t)self->last - (uint64_t)self->first > self->loop->grain) {
+		self->middle = FK_IS_FRESH ? self->first + (int64_t)self->loop->grain
+					   : parallel_middle(self->first, self->last);
+		FK_FORK_VOID(loop, self->first, self->middle, self->loop);
+		self->first = self->middle;
+	}
+	FK_CALL_VOID(loop, self->first, self->last, self->loop);
 	FK_JOIN();
 	FK_RETURN();
 }
