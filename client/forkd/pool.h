@@ -111,8 +111,8 @@ int fk_load(fk_client *client, const char *path);
  * client: of fk_open_local(). Within a task it is not used, and may be NULL.
  * begin, end: if begin is not below end, nothing is called, and the result is 0.
  * body: gets a part, first <= i < last, at most grain numbers long.
- * grain: 0 or less: the library chooses, a 16th of a worker's share, at most 2048. fk_for() passes
- * 0.
+ * grain: 0 or less: the library chooses, a 16th of a worker's share, at most 2048. A single worker
+ * gets up to 4 numbers at a time, at most a quarter of the range. fk_for() passes 0.
  * context: passed to each call.
  * Returns 0, or
  *	-FK_E_NOT_LOCAL  the client is of the machine's forkd, which cannot call functions of this

@@ -13,6 +13,7 @@
 
 #include "daemon/core/pool_state.h"
 #include "daemon/core/hooks.h"
+#include "daemon/core/job_abort.h"
 #include "daemon/core/worker.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/engine/nested.h"
@@ -76,6 +77,18 @@ bool nested_shares_stack(const struct worker *w, const void *args, size_t size)
 			return true;
 	}
 	return false;
+}
+
+bool nested_is_over(struct worker *w)
+{
+	return abort_get(w->pool, w->job.row).outcome;
+}
+
+bool nested_is_alone(struct worker *w)
+{
+	return w && w->pool->n_workers == 1 && !w->fiber.self && w->job.row != WORKER_NO_JOB &&
+	       !w->pool->mode.profile && !worker_is_asked(w) && !nested_is_over(w) &&
+	       fk_stack_pointer >= w->engine.fk.cstack_limit;
 }
 
 int fk_rt_fiber_call(void (*enter)(struct fk_worker *w, char *sp, void *result, const void *args),

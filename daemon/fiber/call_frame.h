@@ -29,3 +29,14 @@ int nested_call(struct worker *worker,
  * args, size: the arguments of a task, and their bytes.
  */
 bool nested_shares_stack(const struct worker *worker, const void *args, size_t size);
+
+/* True if the job of this worker has an outcome: the call above returns -ECANCELED. */
+bool nested_is_over(struct worker *worker);
+
+/*
+ * True if a C function that a task has called may call the functions of a parallel call in turn,
+ * without nested_call(): the worker is the only one, and takes requests in between.
+ * False if it runs a fiber, a request waits, the job has an outcome, or the stack is long. NULL is
+ * allowed.
+ */
+bool nested_is_alone(struct worker *worker);

@@ -13,15 +13,23 @@
 #include "common/util.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/worker.h"
+#include "daemon/fiber/call_frame.h"
 #include "client/lib/client.h"
 
 #define PARALLEL_PARTS 16   /* of a loop for each worker */
+#define PARALLEL_ALONE 4    /* numbers of a part of a short loop, if there is one worker */
 #define PARALLEL_MOST  2048 /* numbers of a part */
 
 /* Names the function that the program has called in the text of its error. Returns err. */
 static int parallel_name(int err, const char *name)
 {
 	return err ? error_name(err, name) : 0;
+}
+
+/* The functions of a nested call have been called in turn. */
+static int parallel_end(const fk_client *client, struct worker *w, const char *name)
+{
+	return nested_is_over(w) ? error_of_task(client, -ECANCELED, name) : 0;
 }
 
 /* The middle of a range of any length. */
@@ -37,11 +45,15 @@ static uint64_t parallel_grain(const fk_client *client, int64_t begin, int64_t e
 	const struct worker *w = worker_self();
 	uint64_t n = end > begin ? (uint64_t)end - (uint64_t)begin : 0;
 	uint64_t workers = w ? w->pool->n_workers : client ? client->n_workers : 1;
-	uint64_t part = n / (PARALLEL_PARTS * workers);
+	uint64_t parts = PARALLEL_PARTS * workers;
 
 	if (grain > 0)
 		return (uint64_t)grain;
-	return max(min(part, (uint64_t)PARALLEL_MOST), UINT64_C(1));
+	/* A single worker only takes requests between parts. */
+	if (workers == 1 && n < PARALLEL_PARTS * PARALLEL_ALONE)
+		return max(min(n / 4, (uint64_t)PARALLEL_ALONE), UINT64_C(1));
+	/* Most nested loops are short: no division. */
+	return n < 2 * parts ? 1 : min(n / parts, (uint64_t)PARALLEL_MOST);
 }
 
 /* ------------------------------------------------------------------------ loops */
@@ -82,9 +94,20 @@ int fk_for_grain(fk_client *client, int64_t begin, int64_t end, int64_t grain,
 		 void (*body)(int64_t first, int64_t last, void *context), void *context)
 {
 	const struct loop l = { parallel_grain(client, begin, end, grain), body, context };
+	struct worker *w = worker_self();
 
 	if (begin >= end)
 		return 0;
+	while (nested_is_alone(w)) {
+		int64_t first = begin;
+
+		if ((uint64_t)end - (uint64_t)begin <= l.grain) {
+			body(first, end, context);
+			return parallel_end(client, w, "fk_for");
+		}
+		begin += (int64_t)l.grain;
+		body(first, begin, context);
+	}
 	return parallel_name(FK_RUN(client, (void *)NULL, loop, begin, end, &l), "fk_for");
 }
 
@@ -192,6 +215,13 @@ FK_END(invoke)
 
 int fk_invoke(fk_client *client, const struct fk_function *functions, size_t n)
 {
+	struct worker *w = worker_self();
+
+	for (; n && nested_is_alone(w); functions++) {
+		functions->function(functions->context);
+		if (!--n)
+			return parallel_end(client, w, "fk_invoke");
+	}
 	return n ? parallel_name(FK_RUN(client, (void *)NULL, invoke, functions, n), "fk_invoke")
 		 : 0;
 }

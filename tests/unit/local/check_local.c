@@ -659,11 +659,56 @@ static void outer(int64_t first, int64_t last, void *context)
 
 START_TEST(functions_of_tasks_make_nested_calls)
 {
-	open_pool(2);
 	for (uint32_t i = 0; i < 20; i++) {
+		open_pool(1 + i % 2);
 		atomic_store(&inner_sum, 0);
 		ck_assert_int_eq(fk_for_grain(pool, 0, 100, 1, outer, NULL), 0);
 		ck_assert_uint_eq(atomic_load(&inner_sum), 4950 * 4950);
+		ck_assert_int_eq(fk_close(pool), 0);
+	}
+}
+END_TEST
+
+/* The only worker calls functions in turn, until one of them makes the job fail. */
+static void first_fails(void *context)
+{
+	int64_t result;
+
+	(void)context;
+	if (atomic_fetch_add(&called, 1) == 0)
+		ck_assert_int_eq(FK_RUN(NULL, &result, fails, -ENOSPC), -ECANCELED);
+}
+
+static void first_part_fails(int64_t first, int64_t last, void *context)
+{
+	ck_assert_int_eq(last - first, 2);
+	first_fails(context);
+}
+
+static void call_in_turn(void *context)
+{
+	const struct fk_function function = { first_fails, NULL };
+	const struct fk_function functions[] = { function, function, function, function };
+	const bool *is_loop = context;
+
+	if (*is_loop)
+		ck_assert_int_eq(fk_for_grain(NULL, 0, 8, 2, first_part_fails, NULL), -ECANCELED);
+	else
+		ck_assert_int_eq(fk_invoke(NULL, functions, 4), -ECANCELED);
+	ck_assert_int_eq(fk_invoke(NULL, functions, 1), -ECANCELED);
+}
+
+START_TEST(nested_calls_of_the_only_worker_end_with_their_job)
+{
+	open_pool(1);
+	for (int i = 0; i < 2; i++) {
+		bool is_loop = i;
+		const struct fk_function first = { call_in_turn, &is_loop };
+
+		atomic_store(&called, 0);
+		ck_assert_int_eq(fk_invoke(pool, &first, 1), -ENOSPC);
+		/* If a request was there before, the first two are a fork and a call after it. */
+		ck_assert_uint_le(atomic_load(&called), is_loop ? 1 : 2);
 	}
 	ck_assert_int_eq(fk_close(pool), 0);
 }
@@ -729,10 +774,13 @@ START_TEST(nested_calls_recurse)
 	int64_t depth = 12;
 	const struct fk_function first = { deeper, &depth };
 
-	open_pool(2);
-	ck_assert_int_eq(fk_invoke(pool, &first, 1), 0);
-	ck_assert_uint_eq(atomic_load(&called), 4095);
-	ck_assert_int_eq(fk_close(pool), 0);
+	for (uint32_t workers = 1; workers <= 2; workers++) {
+		open_pool(workers);
+		atomic_store(&called, 0);
+		ck_assert_int_eq(fk_invoke(pool, &first, 1), 0);
+		ck_assert_uint_eq(atomic_load(&called), 4095);
+		ck_assert_int_eq(fk_close(pool), 0);
+	}
 }
 END_TEST
 
