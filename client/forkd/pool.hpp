@@ -26,6 +26,8 @@
  * ERRORS
  *   The first exception that a part throws travels to the caller, after all parts have ended. Parts
  *   that have not begun by then may be skipped.
+ *   A catch block within a part may call these functions, but not those of forkd/pool.h: other
+ *   parts that run in between would find its exception.
  *   Errors of forkd/pool.h throw forkd::error.
  */
 #ifndef FORKD_POOL_HPP
