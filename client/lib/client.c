@@ -188,13 +188,12 @@ static int reach(const char *path, const struct fk_open_options *options,
 	return err;
 }
 
-/* Checks the segments' heads (I1) and makes the heap. Returns 0, -EBADMSG or -ENOMEM. */
+/* Checks the segments' heads (I1) and makes the heap. Returns 0 or -EBADMSG. */
 static int check_segments(fk_client *client)
 {
 	const struct client_segment *segment = client->segment;
 	const struct board *board = client->board;
 	uint64_t heap_offset, heap_size, heap_max;
-	int err;
 
 	if (client->board_size < BOARD_LOADS || client->segment_size < sizeof(*segment) ||
 	    client->tenant_size < sizeof(*client->tenant))
@@ -222,9 +221,9 @@ static int check_segments(fk_client *client)
 		return -EBADMSG;
 	client->jobs = (struct job *)((char *)client->segment + segment->jobs_offset);
 	client->groups = client_segment_groups(client->jobs, client->n_jobs);
-	err = heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size, heap_max);
+	heap_init(&client->heap, (char *)client->segment + heap_offset, heap_size, heap_max);
 	client->heap.grow = client_grow_heap;
-	return err;
+	return 0;
 }
 
 /* Maps the pages of the hot path, to avoid page faults later; errors do not matter. The first

@@ -75,11 +75,9 @@ static void take_out(struct heap *heap, uint32_t start, uint32_t granules)
 	heap->tags[start + granules - 1] = 0;
 }
 
-int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max)
+void heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max)
 {
 	uint32_t shift = 6;
-	size_t map_size;
-	void *map;
 
 	while (max >> shift >= UINT64_C(1) << 30)
 		shift++;
@@ -89,33 +87,20 @@ int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max)
 		.shift = shift,
 		.end = (uint32_t)(max >> shift),
 		.size = size,
-		.n = (uint32_t)(size >> shift),
 	};
-	map_size = heap->end ? (size_t)heap->end * 3 * sizeof(uint32_t) : sizeof(uint32_t);
-	/* No reserve: only the tags at the ends of blocks are ever accessed. */
-	map = mmap(NULL, map_size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
-		return -ENOMEM;
-	heap->map_size = map_size;
-	heap->tags = map;
-	heap->next = heap->tags + heap->end;
-	heap->prev = heap->next + heap->end;
 	for (uint32_t i = 0; i < HEAP_CLASSES; i++)
 		heap->first[i] = heap->end;
 	pthread_mutex_init(&heap->lock, NULL);
-	if (heap->n)
-		insert(heap, 0, heap->n);
-	return 0;
 }
 
 void heap_fini(struct heap *heap)
 {
-	if (!heap->tags)
+	if (!heap->base)
 		return;
 	pthread_mutex_destroy(&heap->lock);
-	munmap(heap->tags, heap->map_size);
-	heap->tags = NULL;
+	if (heap->tags)
+		munmap(heap->tags, heap->map_size);
+	heap->base = NULL;
 }
 
 /*
@@ -141,13 +126,57 @@ static uint32_t granules_of(const struct heap *heap, size_t size)
 	return max((uint32_t)granules, 1u);
 }
 
-/* False if no free block is large enough. */
+/* Under the lock. Returns the granules of the free block that ends before a granule, or 0. */
+static uint32_t free_before(const struct heap *heap, uint32_t granule)
+{
+	if (!granule || heap->tags[granule - 1] & HEAP_USED)
+		return 0;
+	return heap->tags[granule - 1] >> HEAP_SHIFT;
+}
+
+/* Under the lock: adds the granules up to n. */
+static void extend(struct heap *heap, uint32_t n)
+{
+	uint32_t before = free_before(heap, heap->n), start = heap->n - before;
+
+	if (before)
+		take_out(heap, start, before);
+	heap->n = n;
+	insert(heap, start, n - start);
+}
+
+/* Under the lock: the first call maps the tags, and makes one free block. A heap that is not used
+ * takes no memory. Returns 0 or -ENOMEM. */
+static int begin(struct heap *heap)
+{
+	uint32_t n = (uint32_t)(load_relaxed(&heap->size) >> heap->shift);
+	size_t size = (size_t)heap->end * 3 * sizeof(uint32_t);
+	void *map;
+
+	if (heap->n || !n)
+		return 0;
+	/* No reserve: only the tags at the ends of blocks are ever accessed. */
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	heap->map_size = size;
+	heap->tags = map;
+	heap->next = heap->tags + heap->end;
+	heap->prev = heap->next + heap->end;
+	extend(heap, n);
+	return 0;
+}
+
+/* Returns 1, 0 if no free block is large enough, or -ENOMEM. */
 static int take(struct heap *heap, uint32_t granules, void **ret_data)
 {
 	uint32_t start;
+	int err;
 
 	pthread_mutex_lock(&heap->lock);
-	start = find(heap, granules);
+	err = begin(heap);
+	start = err ? heap->end : find(heap, granules);
 	if (start != heap->end) {
 		uint32_t all = heap->tags[start] >> HEAP_SHIFT;
 
@@ -161,7 +190,7 @@ static int take(struct heap *heap, uint32_t granules, void **ret_data)
 	pthread_mutex_unlock(&heap->lock);
 
 	if (start == heap->end)
-		return 0;
+		return err;
 	*ret_data = heap->base + ((uint64_t)start << heap->shift);
 	return 1;
 }
@@ -169,15 +198,18 @@ static int take(struct heap *heap, uint32_t granules, void **ret_data)
 int heap_alloc(struct heap *heap, size_t size, void **ret_data)
 {
 	uint32_t granules;
-	int err = 0;
+	int r;
 
 	if (size > heap->max)
 		return heap_refuse(heap, size, -FK_E_HEAP_FULL);
 	granules = granules_of(heap, size);
 	/* A loop, because other threads may take the added memory first. */
-	while (!err && !take(heap, granules, ret_data))
-		err = heap->grow ? heap->grow(heap, size) : -FK_E_HEAP_FULL;
-	return err ? heap_refuse(heap, size, err) : 0;
+	while ((r = take(heap, granules, ret_data)) == 0) {
+		r = heap->grow ? heap->grow(heap, size) : -FK_E_HEAP_FULL;
+		if (r < 0)
+			break;
+	}
+	return r < 0 ? heap_refuse(heap, size, r) : 0;
 }
 
 int heap_refuse(struct heap *heap, size_t size, int err)
@@ -191,29 +223,16 @@ int heap_refuse(struct heap *heap, size_t size, int err)
 			    error_text(err, heap->whole));
 }
 
-/* Under the lock. Returns the granules of the free block that ends before a granule, or 0. */
-static uint32_t free_before(const struct heap *heap, uint32_t granule)
-{
-	if (!granule || heap->tags[granule - 1] & HEAP_USED)
-		return 0;
-	return heap->tags[granule - 1] >> HEAP_SHIFT;
-}
-
 void heap_extend(struct heap *heap, uint64_t size)
 {
 	uint32_t n = (uint32_t)(min(size, heap->max) >> heap->shift);
 
 	pthread_mutex_lock(&heap->lock);
-	if (n > heap->n) {
-		uint32_t before = free_before(heap, heap->n);
-		uint32_t start = heap->n - before;
-
-		if (before)
-			take_out(heap, start, before);
-		/* Relaxed: a thread that has a block of it has had the lock since. */
+	/* Relaxed: a thread that has a block of it has had the lock since. */
+	if ((uint64_t)n << heap->shift > load_relaxed(&heap->size)) {
 		store_relaxed(&heap->size, (uint64_t)n << heap->shift);
-		heap->n = n;
-		insert(heap, start, n - start);
+		if (heap->n)
+			extend(heap, n);
 	}
 	pthread_mutex_unlock(&heap->lock);
 }

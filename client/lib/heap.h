@@ -15,17 +15,18 @@ struct heap {
 	uint64_t max;	/* bytes that it can grow to */
 	uint32_t shift; /* log2 of a granule's bytes */
 	uint32_t end;	/* granules of max; as a block: none */
-	uint32_t *tags; /* one for each granule of max; one mapping with next and prev */
-	uint32_t *next; /* at a free block's first granule: next block of its class, or end */
-	uint32_t *prev;
-	size_t map_size; /* bytes of tags, next and prev together */
 	/* Calls heap_extend(). Called without the lock if a block does not fit; may be NULL.
 	 * Returns 0: try again; or a negative errno for the caller of heap_alloc(). */
 	int (*grow)(struct heap *heap, size_t size);
 	pthread_mutex_t lock;
 	/* under the lock */
+	uint32_t *tags; /* one for each granule of max; one mapping with next and prev; NULL before
+			 * the first allocation */
+	uint32_t *next; /* at a free block's first granule: next block of its class, or end */
+	uint32_t *prev;
+	size_t map_size;       /* bytes of tags, next and prev together */
 	_Atomic uint64_t size; /* bytes; it only grows, and is read without the lock */
-	uint32_t n;	       /* granules of size */
+	uint32_t n;	       /* granules of size; 0 before the first allocation */
 	uint32_t classes;      /* bit c: class c has a free block */
 	uint32_t first[HEAP_CLASSES];
 	uint64_t used; /* bytes */
@@ -38,13 +39,13 @@ struct heap {
 /*
  * Makes an allocator for size bytes at base, which it never reads or writes. base: aligned to
  * HEAP_ALIGN. max: bytes that it can grow to, at least size. Bytes after the last whole granule are
- * not used. Returns 0 or -ENOMEM.
+ * not used.
  */
-int heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max);
+void heap_init(struct heap *heap, void *base, uint64_t size, uint64_t max);
 void heap_fini(struct heap *heap);
 
-/* Allocates a block of size bytes; 0 also gives a block. Returns 0, -FK_E_HEAP_FULL, or an error of
- * grow(). Any thread. */
+/* Allocates a block of size bytes; 0 also gives a block. Returns 0, -FK_E_HEAP_FULL, -ENOMEM, or an
+ * error of grow(). Any thread. */
 int heap_alloc(struct heap *heap, size_t size, void **ret_data);
 
 /* Extends the heap to size bytes, at most max. A smaller size changes nothing. Any thread. */
