@@ -85,7 +85,6 @@ struct worker_engine {
 	uint32_t n_delayed;  /* of these, STRAND_DELAYED */
 	bool publish;	     /* publish the next entry that is pushed, if that fork had a request */
 	uint8_t empty_polls; /* successive frames with a steal request and nothing to publish */
-	char *cstack;	     /* lowest address of the C stack; NULL: unknown */
 	/* nested.c */
 	struct nested_call *nested;   /* the newest on the stack of the loop */
 	struct loop_stack *idle;      /* stacks whose loops wait at their top */

@@ -17,18 +17,19 @@
 #define TRIM_CSTACK  65536				   /* bytes that are kept, below the loop */
 #define TRIM_PROBE   (2 * TRIM_PAGE) /* bytes below those: larger than most locals */
 
-void trim_init(struct worker *w)
+/* Returns the lowest address of this thread's C stack; NULL: unknown. glibc allocates memory for
+ * that, so call it only if there is something to give back. */
+static char *trim_lowest(void)
 {
 	pthread_attr_t attr;
-	void *lowest;
+	void *lowest = NULL;
 	size_t size;
 
-	w->engine.cstack = NULL;
 	if (pthread_getattr_np(pthread_self(), &attr))
-		return;
-	if (!pthread_attr_getstack(&attr, &lowest, &size))
-		w->engine.cstack = lowest;
+		return NULL;
+	(void)pthread_attr_getstack(&attr, &lowest, &size);
 	pthread_attr_destroy(&attr);
+	return lowest;
 }
 
 /* True if an activation has used this part of the C stack. Reading it allocates no memory. */
@@ -43,15 +44,20 @@ static __attribute__((no_sanitize("address", "thread"))) bool trim_is_used(const
 	return any;
 }
 
-/* Activations are contiguous: if the part just below the kept one is unused, so is the rest. */
+/* Activations are contiguous: if the part just below the kept one is unused, so is the rest. A C
+ * stack has at least 2 MiB (option worker-stack). */
 static void trim_cstack(struct worker *w)
 {
 	char *here = __builtin_frame_address(0);
 	char *end = here - TRIM_CSTACK - (uintptr_t)here % TRIM_PAGE;
 
-	if (w->engine.loop == &w->engine.first_loop && w->engine.cstack &&
-	    end - TRIM_PROBE >= w->engine.cstack && trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
-		(void)madvise(w->engine.cstack, (size_t)(end - w->engine.cstack), MADV_DONTNEED);
+	char *lowest;
+
+	if (w->engine.loop != &w->engine.first_loop || !trim_is_used(end - TRIM_PROBE, TRIM_PROBE))
+		return;
+	lowest = trim_lowest();
+	if (lowest)
+		(void)madvise(lowest, (size_t)(end - lowest), MADV_DONTNEED);
 }
 
 /* Gives back pages of the deque, from *next on. */

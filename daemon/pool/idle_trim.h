@@ -22,9 +22,6 @@
 
 struct worker;
 
-/* Records the C stack of the calling thread, which is the worker. */
-void trim_init(struct worker *worker);
-
 /* Gives a part back, and yields. *next: NULL when a search begins; moves up the deque. False:
  * nothing was left. */
 bool trim_some(struct worker *worker, struct fk_entry **next);

@@ -148,7 +148,6 @@ void *worker_main(void *arg)
 	pthread_setname_np(pthread_self(), "forkd-worker");
 	prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
-	trim_init(w);
 	slice_timer_begin(w);
 	nested_begin(w, __builtin_frame_address(0));
 	(void)sem_post(&w->pool->started);
