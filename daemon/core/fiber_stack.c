@@ -723,7 +723,7 @@ int fiber_stacks_init(struct fiber_stacks *stacks, uint32_t n_nodes,
 		.n_chunks = part * n_nodes,
 		.keep = options->keep,
 		.n_nodes = n_nodes,
-		.max_guards = options->guards ? options->guards : fiber_stack_max_guards(),
+		.max_guards = options->guards,
 	};
 	stacks->nodes = aligned_alloc(CACHE_LINE, n_nodes * sizeof(*stacks->nodes));
 	stacks->chunks = fiber_stacks_map(stacks->n_chunks * sizeof(*stacks->chunks));
@@ -737,6 +737,8 @@ int fiber_stacks_init(struct fiber_stacks *stacks, uint32_t n_nodes,
 	/* Kernels without huge pages return EINVAL. */
 	(void)madvise(stacks->base, stacks->n_chunks * FIBER_STACK_CHUNK, MADV_NOHUGEPAGE);
 	stacks->protect = options->protect || !fiber_stacks_have_guards(stacks);
+	if (stacks->protect && !stacks->max_guards)
+		stacks->max_guards = fiber_stack_max_guards();
 	memset(stacks->nodes, 0, n_nodes * sizeof(*stacks->nodes));
 	for (uint32_t i = 0; i < n_nodes; i++) {
 		pthread_mutex_init(&stacks->nodes[i].lock, NULL);

@@ -98,11 +98,6 @@ static int fibers_reserve(struct pool *pool)
 
 int fibers_init(struct pool *pool)
 {
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		pthread_mutex_init(&pool->fibers->buckets[i].lock, NULL);
-		pthread_cond_init(&pool->fibers->buckets[i].cancelled, NULL);
-	}
-	fiber_times_init(pool->fibers);
 	blocking_threads_init(pool);
 	pthread_mutex_init(&pool->fibers->shared_stacks.lock, NULL);
 	pool->fibers->error = fibers_reserve(pool);
@@ -118,10 +113,6 @@ void fibers_fini(struct pool *pool)
 	free(pool->fibers->shared_stacks.shared_stacks);
 	pthread_mutex_destroy(&pool->fibers->shared_stacks.lock);
 	fiber_times_fini(pool->fibers);
-	for (uint32_t i = 0; i < FIBER_BUCKETS; i++) {
-		pthread_mutex_destroy(&pool->fibers->buckets[i].lock);
-		pthread_cond_destroy(&pool->fibers->buckets[i].cancelled);
-	}
 }
 
 /* ------------------------------------------------------------------------ running */

@@ -175,7 +175,8 @@ struct blocking_threads {
 	struct blocking_thread *first;
 };
 
-/* The fibers of a pool. All zero: none. */
+/* The fibers of a pool. All zero: none. The locks of buckets and times are not initialized, which
+ * would touch their pages: all zero is PTHREAD_MUTEX_INITIALIZER of glibc and musl. */
 struct fibers {
 	struct fiber_stacks stacks;
 	struct fiber_memory blocks;

@@ -176,13 +176,11 @@ int fiber_memory_init(struct fiber_memory *blocks, uint64_t space)
 	pthread_mutex_init(&blocks->lock, NULL);
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
 		pthread_mutex_init(&blocks->locks[i].lock, NULL);
-	if (blocks->base && blocks->slabs) {
-		/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
-		(void)madvise(blocks->base, blocks->n * FIBER_MEMORY_SLAB, MADV_NOHUGEPAGE);
-		return 0;
-	}
-	fiber_memory_fini(blocks);
-	return -ENOMEM;
+	if (!blocks->base || !blocks->slabs)
+		return -ENOMEM;
+	/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
+	(void)madvise(blocks->base, blocks->n * FIBER_MEMORY_SLAB, MADV_NOHUGEPAGE);
+	return 0;
 }
 
 void fiber_memory_fini(struct fiber_memory *blocks)
@@ -194,5 +192,4 @@ void fiber_memory_fini(struct fiber_memory *blocks)
 	pthread_mutex_destroy(&blocks->lock);
 	for (uint32_t i = 0; i < FIBER_MEMORY_SHARDS; i++)
 		pthread_mutex_destroy(&blocks->locks[i].lock);
-	*blocks = (struct fiber_memory){ .base = NULL };
 }

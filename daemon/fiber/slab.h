@@ -65,7 +65,8 @@ struct fiber_memory {
 };
 
 /* blocks: all zero. Writing to its shards takes memory, so they are left alone until they are used.
- * space: bytes of address space; less is taken if that is not available. Returns 0 or -ENOMEM. */
+ * space: bytes of address space; less is taken if that is not available. Returns 0 or -ENOMEM;
+ * fiber_memory_fini() must be called once in both cases. */
 int fiber_memory_init(struct fiber_memory *blocks, uint64_t space);
 void fiber_memory_fini(struct fiber_memory *blocks);
 

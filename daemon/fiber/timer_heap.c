@@ -31,18 +31,10 @@
 
 #define FIBER_TIMERS 64u /* initial capacity of a heap */
 
-void fiber_times_init(struct fibers *all)
-{
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
-		pthread_mutex_init(&all->times[i].lock, NULL);
-}
-
 void fiber_times_fini(struct fibers *all)
 {
-	for (uint32_t i = 0; i < FIBER_SHARDS; i++) {
+	for (uint32_t i = 0; i < FIBER_SHARDS; i++)
 		free(all->times[i].heap.nodes);
-		pthread_mutex_destroy(&all->times[i].lock);
-	}
 }
 
 void fiber_times_set_first(struct fiber_times *times)

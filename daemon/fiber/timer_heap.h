@@ -13,7 +13,6 @@ static inline struct fiber *fiber_of_timer(struct fiber_timer *timer)
 	return container_of(timer, struct fiber, waits.timer);
 }
 
-void fiber_times_init(struct fibers *fibers);
 void fiber_times_fini(struct fibers *fibers);
 
 /* Lock held: stores when the first timer is due. */

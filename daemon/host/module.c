@@ -539,8 +539,8 @@ static void modules_mark_gone(struct modules *modules, struct board *board)
 
 int modules_settle(struct modules *modules, struct board *board)
 {
-	_cleanup_free_ struct module_task *added = calloc(LIMIT_TASKS, sizeof(*added));
 	uint32_t n = modules->n_tasks;
+	_cleanup_free_ struct module_task *added = calloc(n + 1, sizeof(*added));
 
 	if (!added)
 		return -ENOMEM;
