@@ -92,15 +92,15 @@ struct tenant_entry {
 };
 
 struct clients {
-	struct tenant_entry tenants[LIMIT_TENANTS];
 	_Atomic uint64_t peopled[CLIENTS_WORDS]; /* a bit for each tenant that has clients */
 	_Atomic uint32_t n_leaving;		 /* clients that are CLIENT_DYING or stranded */
 	/* protects n_clients and peopled; innermost lock, no wait while it is held */
 	pthread_mutex_t count_lock;
-	struct client_entry entries[LIMIT_CLIENTS];
 	struct sparse tables;
 	struct ring_chain *chains; /* of each tenant, one for each ring: clients_chains() */
 	uint64_t *tails; /* of each client, its tenant's rings when it died: clients_tails() */
+	struct tenant_entry tenants[LIMIT_TENANTS];
+	struct client_entry entries[LIMIT_CLIENTS];
 };
 
 static inline uint32_t clients_slot(const struct clients *clients,

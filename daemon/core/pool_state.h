@@ -57,11 +57,11 @@ struct pool_rows {
 
 /* Which workers are busy, search or sleep. */
 struct pool_idle {
-	struct lazy lazy;
-	struct lazy_seat seats[LIMIT_WORKERS];
 	/* a bit for each root deque that may hold jobs: worker_mark_roots() */
 	_Alignas(64) _Atomic uint64_t root_words[LIMIT_WORKERS / 64];
 	_Atomic uint32_t turn; /* the group to search first for a sleeper */
+	_Alignas(64) struct lazy_seat seats[LIMIT_WORKERS];
+	struct lazy lazy;
 };
 
 /* Options that change while workers run: pool_set(). The channel's thread writes, rarely. */
@@ -118,13 +118,7 @@ struct pool {
 	const struct crash_hooks *crash; /* NULL: crashes are the program's */
 	struct pool_fork_mode mode;
 	struct pool_rows rows;
-	struct modules modules;
-	struct permission permission;
-	struct clients clients;
-	struct channel channel;
 	struct shutdown shutdown;
-	_Alignas(64) struct pool_settings settings;
-	_Alignas(64) struct pool_idle idle;
 	struct pool_cpu_limit cpu_limit;
 	/* parts of other directories */
 	struct fair *fair;
@@ -134,4 +128,11 @@ struct pool {
 	struct deadlines *deadlines;
 	struct hangs *hangs;
 	struct dispatcher *dispatcher;
+	_Alignas(64) struct pool_settings settings;
+	_Alignas(64) struct pool_idle idle;
+	/* tables, of which a small pool uses the beginning; the first tasks are in one page */
+	struct clients clients;
+	struct permission permission;
+	_Alignas(4096) struct modules modules;
+	struct channel channel;
 };

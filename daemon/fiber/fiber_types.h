@@ -179,12 +179,12 @@ struct blocking_threads {
  * would touch their pages: all zero is PTHREAD_MUTEX_INITIALIZER of glibc and musl. */
 struct fibers {
 	struct fiber_stacks stacks;
-	struct fiber_memory blocks;
 	struct shared_stacks shared_stacks;
-	struct fiber_bucket buckets[FIBER_BUCKETS];
-	struct fiber_times times[FIBER_SHARDS];
-	struct poller poller;
-	struct blocking_threads blocking;
 	_Atomic uint64_t look_ns; /* time of the next fibers_look(); 0: none */
 	int error;		  /* why there can be no fibers; 0: there can */
+	struct blocking_threads blocking;
+	struct poller poller;
+	struct fiber_times times[FIBER_SHARDS];
+	struct fiber_memory blocks;
+	struct fiber_bucket buckets[FIBER_BUCKETS];
 };

@@ -38,8 +38,8 @@ struct modules {
 	uint64_t version;    /* of all files: changes if any of them does */
 	uint64_t joinable;   /* the same for files that modules_join() may load */
 	uint32_t n_files;    /* number of files; files has hashes of those that fit */
-	uint64_t files[LIMIT_TASKS];
 	struct module_task tasks[LIMIT_TASKS]; /* in the same places as on the board */
+	uint64_t files[LIMIT_TASKS];
 };
 
 /*

@@ -16,14 +16,14 @@
 
 /* A pool with the private parts of its directories. */
 struct pool_whole {
-	struct pool pool;
 	struct fair fair;
-	struct fibers fibers;
 	struct park park;
-	struct starved starved;
 	struct deadlines deadlines;
-	struct hangs hangs;
+	struct starved starved;
 	struct dispatcher dispatcher;
+	struct pool pool;
+	struct fibers fibers;
+	struct hangs hangs;
 };
 
 /* Returns a zeroed pool with its parts; NULL: no memory. pool_delete() frees it, but nothing that
