@@ -273,7 +273,7 @@ static void *local_worker(void *arg)
 			   -1, 0);
 	if (stack.ss_sp != MAP_FAILED)
 		(void)sigaltstack(&stack, &before);
-	(void)topology_bind(w->pool->topology, w->index);
+	/* Not pinned yet: its CPU may be busy. park_look() pins workers that stay awake. */
 	pthread_cleanup_push(local_lost_worker, NULL);
 	(void)worker_main(w);
 	pthread_cleanup_pop(0);
