@@ -411,6 +411,18 @@ static inline void lazy_turn_looking(struct lazy *l, uint32_t worker)
 		lazy_note(l, group);
 }
 
+/* busy -> sleep, of a worker without a thread, before there are threads. Its thread begins with
+ * lazy_rise(). */
+static inline void lazy_begin_asleep(struct lazy *l, uint32_t worker)
+{
+	struct lazy_group *group = lazy_group_of(l, worker);
+
+	lazy_turn_looking(l, worker);
+	/* Relaxed: threads are created later. */
+	store_relaxed(&group->state, load_relaxed(&group->state) | lazy_bit(l, worker));
+	lazy_note(l, group);
+}
+
 /* sleep -> look. step: LAZY_ROUSED if the worker wakes itself, LAZY_WOKEN if the caller then wakes
  * it. False: it does not sleep any more. With LAZY_ROUSED: another thread has woken it, and it has
  * the debt. */

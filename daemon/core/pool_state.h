@@ -113,6 +113,8 @@ struct pool {
 	uint32_t n_drains;	 /* so far; the channel's thread */
 	_Atomic uint64_t pinged; /* number of the PROTO_POOL_PONG that is due, 0: none */
 	sem_t started;		 /* posted by each thread that has allocated what it needs */
+	void *(*worker)(void *); /* the function of each worker's thread */
+	uint32_t n_late;	 /* workers without a thread; the dispatcher's */
 	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher sets ENDING, which stays */
 	const struct pool_hooks *hooks;
 	const struct crash_hooks *crash; /* NULL: crashes are the program's */

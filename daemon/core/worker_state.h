@@ -109,6 +109,8 @@ struct worker_requests {
 	_Atomic uint32_t away; /* its CPU + 1 if it was moved away: park_fetch() */
 	_Atomic uint64_t hang_asked;
 	_Atomic uint32_t bell; /* any thread rings it: bell.h */
+	/* its thread has not begun: worker_thread.h, LATE WORKERS; the thread clears it */
+	_Atomic bool absent;
 };
 
 /* The job that it runs. The owner writes. */

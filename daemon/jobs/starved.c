@@ -31,7 +31,8 @@
 
 static bool starved_rests(const struct worker *w)
 {
-	return wake_rests(wake_load(&w->board->wake));
+	/* Relaxed: an absent worker may have no thread. */
+	return load_relaxed(&w->requests.absent) || wake_rests(wake_load(&w->board->wake));
 }
 
 /* False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict

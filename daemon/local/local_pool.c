@@ -292,7 +292,7 @@ static void local_free(struct pool *pool)
 }
 
 /* Ends the threads that run; the dispatcher first if there is one. */
-static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *dispatcher)
+static void local_join(struct pool *pool, const pthread_t *dispatcher)
 {
 	if (dispatcher) {
 		/* ORDER pool/stop [Q2]: release, as channel_drain(). */
@@ -302,17 +302,16 @@ static void local_join(struct pool *pool, uint32_t n_workers, const pthread_t *d
 	} else {
 		pool_stop_workers(pool);
 	}
-	for (uint32_t i = 0; i < n_workers; i++)
-		pthread_join(pool->workers[i].thread, NULL);
+	pool_join_workers(pool);
 }
 
+/* One worker, and the others when there is work for them: a thread costs the program 20 us. */
 static int local_start_threads(struct pool *pool)
 {
-	uint32_t n;
-	int r = pool_start_threads(pool, local_worker, dispatcher_main, &n, &local.dispatcher);
+	int r = pool_start_threads(pool, local_worker, dispatcher_main, 1, &local.dispatcher);
 
 	if (r < 0)
-		local_join(pool, n, NULL);
+		local_join(pool, NULL);
 	return r;
 }
 
@@ -388,7 +387,7 @@ static int local_start(const struct fk_local_options *options)
 	if (options->socket) {
 		r = observers_begin(pool, local.board_fd, options->socket, &local.observers);
 		if (r < 0) {
-			local_join(pool, pool->n_workers, &local.dispatcher);
+			local_join(pool, &local.dispatcher);
 			local_free(pool);
 			return r;
 		}
@@ -405,7 +404,7 @@ static void local_end(void)
 	local.pool = NULL;
 	observers_end(local.observers);
 	local.observers = NULL;
-	local_join(pool, pool->n_workers, &local.dispatcher);
+	local_join(pool, &local.dispatcher);
 	local_free(pool);
 }
 

@@ -33,6 +33,7 @@
 #include "daemon/jobs/placed_jobs.h"
 #include "daemon/jobs/starved.h"
 #include "daemon/pool/slice_signal.h"
+#include "daemon/pool/worker_thread.h"
 #include "daemon/sched/fair_queue.h"
 #include "daemon/sched/cpu_parking.h"
 #include "daemon/sched/wake.h"
@@ -233,6 +234,7 @@ static uint64_t dispatcher_next(struct pool *pool, uint64_t again)
 	next = dispatcher_earlier(next, fibers_look(pool));
 	next = dispatcher_earlier(next, cpu_limits_check(pool, clock_ns()));
 	next = dispatcher_earlier(next, hangs_check(pool));
+	next = dispatcher_earlier(next, workers_start(pool));
 	dispatcher_clean(pool);
 	dispatcher_answer(pool);
 	next = dispatcher_earlier(next, pool->dispatcher->clean_at);

@@ -23,6 +23,7 @@
  * It also
  * - checks workers whose jobs are to end and do not (hang_detector.h),
  * - resumes fibers that wait for a time (timer.c),
+ * - creates threads of workers (worker_thread.h, LATE WORKERS),
  * - releases dead clients, and gives freed memory back if no worker does,
  * - ends the pool when all jobs have ended after PROTO_POOL_STOP, or all running ones after
  *   PROTO_POOL_HALT.

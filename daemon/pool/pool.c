@@ -3,7 +3,6 @@
 
 #include <sys/mman.h>
 
-#include "common/options.h"
 #include "common/relaxed.h"
 #include "common/sanitizer.h"
 #include "common/util.h"
@@ -24,11 +23,6 @@
 #include "daemon/sched/wake.h"
 #include "shm/board.h"
 #include "shm/wake.h"
-
-/* Guard below a worker's C stack: a module may be compiled without stack probes, and then the frame
- * that overflows may be larger than a page. A frame that skips the guard is in another worker's
- * stack. */
-#define POOL_GUARD (1u << 20)
 
 static void pool_set_rows(struct pool *pool)
 {
@@ -116,31 +110,35 @@ void pool_delete(struct pool *pool)
 }
 
 int pool_start_threads(struct pool *pool, void *(*worker)(void *), void *(*dispatcher)(void *),
-		       uint32_t *ret_n, pthread_t *ret_dispatcher)
+		       uint32_t n, pthread_t *ret_dispatcher)
 {
-	pthread_attr_t attr;
-	uint32_t n = 0;
-	int r;
+	int r = 0;
 
 	(void)sem_init(&pool->started, 0, 0);
-	pthread_attr_init(&attr);
-	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
-	if (r == 0)
-		r = -pthread_attr_setguardsize(&attr, POOL_GUARD);
+	pool->worker = worker;
+	pool->n_late = pool->n_workers - n;
 	/* Relaxed: no thread that could wait for it has begun; the others are for display. */
 	store_relaxed(&pool->board->dispatcher, WAKE_LOOKING);
-	for (; n < pool->n_workers && r == 0; n += r == 0) {
-		const struct topology_place *place = topology_place(pool->topology, n);
+	for (uint32_t i = 0; i < pool->n_workers; i++) {
+		const struct topology_place *place = topology_place(pool->topology, i);
 
-		store_relaxed(&pool->board->workers[n].cpu, place->cpu);
-		store_relaxed(&pool->board->workers[n].node, place->node);
-		r = -pthread_create(&pool->workers[n].thread, &attr, worker, &pool->workers[n]);
+		store_relaxed(&pool->board->workers[i].cpu, place->cpu);
+		store_relaxed(&pool->board->workers[i].node, place->node);
+		/* Its thread will search, so clients need not wake another worker. */
+		store_relaxed(&pool->board->workers[i].wake, WAKE_LOOKING);
+		if (i >= n)
+			worker_begin_asleep(&pool->workers[i]);
 	}
-	if (r == 0)
-		r = -pthread_create(ret_dispatcher, NULL, dispatcher, pool);
-	pthread_attr_destroy(&attr);
-	*ret_n = n;
-	return r;
+	for (uint32_t i = 0; i < n && r == 0; i++)
+		r = worker_start(&pool->workers[i]);
+	return r < 0 ? r : -pthread_create(ret_dispatcher, NULL, dispatcher, pool);
+}
+
+void pool_join_workers(struct pool *pool)
+{
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		if (pool->workers[i].thread)
+			pthread_join(pool->workers[i].thread, NULL);
 }
 
 void pool_free(struct pool *pool)

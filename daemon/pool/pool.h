@@ -35,10 +35,14 @@ void pool_delete(struct pool *pool);
 int pool_make_rows(struct pool *pool);
 void pool_free_rows(struct pool *pool);
 
-/* Starts the threads: worker(struct worker *) for each worker, dispatcher(pool). *ret_n: the
- * workers that have started, also on an error. Returns 0 or a negative errno. */
+/* Starts the threads: worker(struct worker *) for the first n workers, dispatcher(pool). The other
+ * workers are late: worker_thread.h. Returns 0 or a negative errno; workers with a thread have
+ * started then. */
 int pool_start_threads(struct pool *pool, void *(*worker)(void *), void *(*dispatcher)(void *),
-		       uint32_t *ret_n, pthread_t *ret_dispatcher);
+		       uint32_t n, pthread_t *ret_dispatcher);
+
+/* Waits for the ends of all workers that have started. The dispatcher has ended, or never began. */
+void pool_join_workers(struct pool *pool);
 
 /* Frees a pool and all that it refers to. After all threads have ended. Modules stay loaded. */
 void pool_free(struct pool *pool);

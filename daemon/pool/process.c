@@ -204,7 +204,7 @@ int pool_run(const struct options *options, int channel)
 	pthread_t dispatcher = 0;
 	union proto_message m;
 	int fds[PROTO_MAX_FDS], r;
-	uint32_t n_fds = 0, n;
+	uint32_t n_fds = 0;
 
 	log_set_name("forkd-pool");
 	low_latency_take_over();
@@ -240,8 +240,8 @@ int pool_run(const struct options *options, int channel)
 	bell_begin();
 	park_begin(pool);
 	if (r == 0)
-		r = pool_start_threads(pool, pool_worker_thread, pool_dispatcher_thread, &n,
-				       &dispatcher);
+		r = pool_start_threads(pool, pool_worker_thread, pool_dispatcher_thread,
+				       pool->n_workers, &dispatcher);
 	if (r == 0)
 		pool_await_threads(pool);
 	if (r == 0 && pool->mode.fuzz_seed &&
@@ -262,8 +262,7 @@ int pool_run(const struct options *options, int channel)
 	if (!channel_serve(pool))
 		_exit(EXIT_FAILURE); /* the manager has gone */
 	pthread_join(dispatcher, NULL);
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pthread_join(pool->workers[i].thread, NULL);
+	pool_join_workers(pool);
 	schedule_fuzz_stop(shake);
 	channel_send(pool, PROTO_POOL_STOPPED, 0, 0, "");
 	channel_flush(pool);

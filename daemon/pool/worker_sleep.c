@@ -82,6 +82,26 @@ static void worker_wait(struct worker *w, uint32_t how, uint32_t value, uint32_t
 	stopwatch_set(asleep, false, clock_ns());
 }
 
+/* The worker is awake after a sleep, or after it was absent. */
+static void worker_get_up(struct worker *w)
+{
+	wake_store(&w->board->wake, WAKE_LOOKING);
+	if (!lazy_rise(&w->pool->idle.lazy, w->index, LAZY_ROUSED))
+		worker_pass(w);
+	worker_call(w->pool);
+}
+
+void worker_arrive(struct worker *w)
+{
+	/* Relaxed: a thread that still reads true wakes the dispatcher in vain. */
+	store_relaxed(&w->requests.absent, false);
+	stopwatch_set(&w->pool->board->running[w->index].asleep, false, clock_ns());
+	worker_get_up(w);
+	/* As other workers begin (worker_init()). */
+	lazy_turn_busy(&w->pool->idle.lazy, w->index);
+	wake_busy(&w->board->wake);
+}
+
 /* Before it sleeps, the worker checks its own root deque, and all jobs if no other worker does. */
 bool worker_rest(struct worker *w)
 {
@@ -113,14 +133,12 @@ bool worker_rest(struct worker *w)
 		worker_wait(w, sleeps ? TRACE_SLEEP : TRACE_NAP, value, heard,
 			    sleeps ? 0 : POLICY_TIMED_SLEEP);
 	}
-	wake_store(&w->board->wake, WAKE_LOOKING);
 	if (!sleeps) {
+		wake_store(&w->board->wake, WAKE_LOOKING);
 		lazy_timed_sleep_end(l, w->index);
 		return false;
 	}
-	if (!lazy_rise(l, w->index, LAZY_ROUSED))
-		worker_pass(w);
-	worker_call(pool);
+	worker_get_up(w);
 	return true;
 }
 

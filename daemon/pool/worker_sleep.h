@@ -10,6 +10,9 @@ struct worker;
  * may have changed; false: after a timed sleep. */
 bool worker_rest(struct worker *worker);
 
+/* The worker's thread begins after the worker was woken (worker_thread.h, T4). */
+void worker_arrive(struct worker *worker);
+
 /* Sleeps while it is offline and there is no work that only this worker may do. Before that it
  * passes on its other work. */
 void worker_park(struct worker *worker);

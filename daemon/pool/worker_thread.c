@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/relaxed.h"
 #include "daemon/core/deque.h"
 #include "daemon/core/mailbox.h"
@@ -37,11 +38,17 @@
 #include "daemon/pool/idle_trim.h"
 #include "daemon/pool/work_search.h"
 #include "daemon/pool/worker_signal.h"
+#include "daemon/pool/worker_sleep.h"
 #include "daemon/sched/slice_timer.h"
 #include "daemon/sched/job_switch.h"
 #include "shm/board.h"
 #include "shm/ledger.h"
 #include "shm/wake.h"
+
+/* Guard below a worker's C stack: a module may be compiled without stack probes, and then the frame
+ * that overflows may be larger than a page. A frame that skips the guard is in another worker's
+ * stack. */
+#define WORKER_GUARD (1u << 20)
 
 /* Publishes counters that the owner keeps in plain fields. */
 static void worker_counters(struct worker *w)
@@ -131,6 +138,50 @@ void worker_init(struct worker *w, struct pool *pool, uint32_t index,
 	store_relaxed(&w->board->wake, WAKE_BUSY);
 }
 
+void worker_begin_asleep(struct worker *w)
+{
+	/* Relaxed, both: there are no threads yet. */
+	store_relaxed(&w->requests.absent, true);
+	store_relaxed(&w->board->wake, WAKE_SLEEPING);
+	lazy_begin_asleep(&w->pool->idle.lazy, w->index);
+	stopwatch_set(&w->pool->board->running[w->index].asleep, true, clock_ns());
+}
+
+int worker_start(struct worker *w)
+{
+	struct pool *pool = w->pool;
+	pthread_attr_t attr;
+	int r;
+
+	pthread_attr_init(&attr);
+	r = -pthread_attr_setstacksize(&attr, pool->options->worker_stack);
+	if (r == 0)
+		r = -pthread_attr_setguardsize(&attr, WORKER_GUARD);
+	if (r == 0)
+		r = -pthread_create(&w->thread, &attr, pool->worker, w);
+	if (r < 0)
+		w->thread = 0;
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+uint64_t workers_start(struct pool *pool)
+{
+	uint64_t again = 0;
+
+	for (uint32_t i = 0; pool->n_late && i < pool->n_workers; i++) {
+		struct worker *w = &pool->workers[i];
+
+		if (w->thread || wake_state(wake_load(&w->board->wake)) == WAKE_SLEEPING)
+			continue;
+		if (worker_start(w) == 0)
+			pool->n_late--;
+		else
+			again = clock_ns() + WORKER_AGAIN;
+	}
+	return again;
+}
+
 void worker_fini(struct worker *w)
 {
 	free(w->engine.self_stolen);
@@ -150,6 +201,8 @@ void *worker_main(void *arg)
 	store_relaxed(&w->board->tid, (uint32_t)syscall(SYS_gettid));
 	slice_timer_begin(w);
 	nested_begin(w, __builtin_frame_address(0));
+	if (load_relaxed(&w->requests.absent))
+		worker_arrive(w);
 	(void)sem_post(&w->pool->started);
 	worker_loop(w);
 	nested_end(w);

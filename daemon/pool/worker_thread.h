@@ -1,8 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_thread.h - the main loop of a worker's thread */
+/*
+ * worker_thread.h - the main loop of a worker's thread
+ *
+ * LATE WORKERS
+ *   A pool in a program begins with some of its workers' threads. The dispatcher creates the thread
+ *   of another worker when that one is woken for the first time.
+ *   T1. Until its thread begins, a worker is absent, and a sleeping worker in all other respects:
+ *       its word is SLEEPING, and its bit is set in the state of its group (lazy_policy.h). A
+ *       thread that wakes it changes the word to LOOKING, makes a full fence and wakes the
+ *       dispatcher if that one sleeps. The dispatcher announces its sleep, makes a full fence and
+ *       reads the words of workers without a thread. So one of the two sees the other, and no wake
+ *       is lost.
+ *   T2. A client that finds SLEEPING cannot wake an absent worker by its futex. It rings, as for
+ *       any wake that finds no sleeper (wake.h, W11). The dispatcher then wakes a worker.
+ *   T3. If its thread cannot be created, a woken worker is one that gets no CPU time. The
+ *       dispatcher tries again after WORKER_AGAIN at most. In the meantime other workers are woken
+ *       for jobs (dispatcher.h; starved.h).
+ *   T4. Its thread begins like one that was woken from its sleep (worker_arrive()): it makes the
+ *       transition and passes on its debt before it searches.
+ */
 #pragma once
 
 #include <stdint.h>
+
+#include "common/clock.h"
+
+#define WORKER_AGAIN (10 * NSEC_PER_MSEC)
 
 struct fk_entry;
 struct pool;
@@ -15,6 +38,16 @@ void worker_loop(struct worker *worker);
 void worker_init(struct worker *worker, struct pool *pool, uint32_t index,
 		 struct fk_entry *frame_entries, uint64_t n_frame_entries,
 		 struct fk_entry *root_entries);
+
+/* Before there are threads: makes the worker absent. */
+void worker_begin_asleep(struct worker *worker);
+
+/* Creates the worker's thread. Returns 0 or a negative errno. */
+int worker_start(struct worker *worker);
+
+/* The dispatcher: creates the threads of workers that were woken. Returns when to call it again,
+ * CLOCK_MONOTONIC; 0: after a wake. */
+uint64_t workers_start(struct pool *pool);
 
 /* Frees the worker's heap memory, after its thread has ended. */
 void worker_fini(struct worker *worker);

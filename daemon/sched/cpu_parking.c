@@ -307,7 +307,9 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		uint32_t cpu = park_cpu(pool, i);
 
-		if (!park_in(&allowed, cpu) || !park_pin(&pool->workers[i], cpu))
+		/* Relaxed: an absent worker may have no thread. */
+		if (!park_in(&allowed, cpu) || (!load_relaxed(&pool->workers[i].requests.absent) &&
+						!park_pin(&pool->workers[i], cpu)))
 			continue;
 		usable[i / 64] |= UINT64_C(1) << i % 64;
 		store_relaxed(&pool->workers[i].requests.away, 0);

@@ -18,8 +18,12 @@ static void worker_rouse(struct pool *pool, uint32_t index, struct worker *waker
 	struct worker *w = &pool->workers[index];
 	uint32_t value = wake_load(&w->board->wake);
 
-	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->requests.bell, value) ||
-	    !waker)
+	if (!wake_rests(value) || !pool_wake_word(&w->board->wake, &w->requests.bell, value))
+		return;
+	/* Relaxed: pool_wake_dispatcher() has the fence (worker_thread.h, T1). */
+	if (unlikely(load_relaxed(&w->requests.absent)))
+		pool_wake_dispatcher(pool);
+	if (!waker)
 		return;
 	COUNT(waker, wakes);
 	trace_wake(waker, index);

@@ -359,7 +359,7 @@ START_TEST(clients_share_the_pool_and_the_last_one_ends_its_threads)
 	for (uint32_t i = 0; i < 20; i++) {
 		open_pool(2);
 		/* The names are set by the threads themselves. */
-		while ((with = threads()) < 3)
+		while ((with = threads()) < 2)
 			sched_yield();
 		ck_assert_int_eq(fk_open_local(NULL, &other), 0);
 		ck_assert_uint_eq(threads(), with);
@@ -368,6 +368,50 @@ START_TEST(clients_share_the_pool_and_the_last_one_ends_its_threads)
 		ck_assert_int_eq(result, 55);
 		ck_assert_int_eq(fk_close(other), 0);
 		/* The kernel removes a thread soon after pthread_join() has returned. */
+		while (threads())
+			sched_yield();
+	}
+}
+END_TEST
+
+static _Atomic uint32_t met;
+
+/* Ends when two of them run. */
+static void meet(void *context)
+{
+	(void)context;
+	atomic_fetch_add(&met, 1);
+	while (atomic_load(&met) < 2)
+		sched_yield();
+}
+
+FK_LEAF_TASK(fk_void, meets, ())
+{
+	meet(NULL);
+}
+
+START_TEST(worker_has_a_thread_when_there_is_work_for_it)
+{
+	const struct fk_function both[] = { { meet, NULL }, { meet, NULL } };
+	int64_t result;
+	fk_job jobs[2];
+
+	for (uint32_t i = 0; i < 40; i++) {
+		open_pool(2);
+		while (threads() < 2)
+			sched_yield();
+		ck_assert_uint_eq(threads(), 2);
+		if (i % 4 < 2)
+			ck_assert_int_eq(FK_RUN(pool, &result, fib, 1), 0);
+		atomic_store(&met, 0);
+		if (i % 2)
+			ck_assert_int_eq(fk_invoke(pool, both, 2), 0);
+		for (uint32_t j = 0; j < 2 && i % 2 == 0; j++)
+			ck_assert_int_eq(FK_SUBMIT(pool, &jobs[j], NULL, meets), 0);
+		for (uint32_t j = 0; j < 2 && i % 2 == 0; j++)
+			ck_assert_int_eq(fk_wait(pool, jobs[j], FK_FOREVER), 0);
+		ck_assert_uint_eq(threads(), 3);
+		ck_assert_int_eq(fk_close(pool), 0);
 		while (threads())
 			sched_yield();
 	}
