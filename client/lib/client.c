@@ -286,10 +286,11 @@ static int init_private(fk_client *client)
 	client->slots = calloc(client->n_jobs, sizeof(*client->slots));
 	if (!client->slots)
 		return -ENOMEM;
-	for (uint32_t i = client->n_jobs; i-- > 0;) {
+	for (uint32_t i = 0; i < client->n_jobs; i++) {
 		atomic_init(&client->slots[i].generation, CLIENT_UNUSED);
-		records_give(client, i);
+		atomic_init(&client->slots[i].next, (uint16_t)(i + 2));
 	}
+	records_give_chain(client, 0, client->n_jobs - 1);
 	atomic_init(&client->random, (uint32_t)clock_ns() ^ (uint32_t)getpid() << 12);
 	client->spin_max = cpus() > 1 ? CLIENT_SPIN_NS : 0;
 	atomic_init(&client->spin, client->spin_max);
