@@ -56,13 +56,13 @@ static void fair_set_tables(struct fair *fair, struct sparse *tables)
 	fair->clocks = sparse_table(tables, accounts, sizeof(*fair->clocks));
 	fair->groups = sparse_table(tables, accounts, sizeof(*fair->groups));
 	fair->parked = sparse_table(tables, accounts, sizeof(*fair->parked));
+	fair->heap.nodes = sparse_table(tables, tenants, sizeof(struct vheap_node *));
+	fair->active = sparse_table(tables, clients, sizeof(*fair->active));
 	fair->tenants = sparse_table(tables, tenants, sizeof(*fair->tenants));
 	fair->clients = sparse_table(tables, clients, sizeof(*fair->clients));
-	fair->active = sparse_table(tables, clients, sizeof(*fair->active));
-	fair->heap.nodes = sparse_table(tables, tenants, sizeof(struct vheap_node *));
+	fair->nodes = sparse_table(tables, tenants * clients, sizeof(struct vheap_node *));
 	fair->rows = sparse_table(tables, clients * fair->jobs_max, sizeof(*fair->rows));
 	fair->placed = sparse_table(tables, FAIR_PLACES * clients, sizeof(*fair->placed));
-	fair->nodes = sparse_table(tables, tenants * clients, sizeof(struct vheap_node *));
 }
 
 int fair_init(struct fair *fair, struct board_client *clients, uint32_t clients_max,
