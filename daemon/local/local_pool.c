@@ -360,8 +360,8 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 	return r == 0 ? modules_settle(&pool->modules, pool->board) : r;
 }
 
-/* With the lock held. */
-static int local_start(const struct fk_local_options *options)
+/* With the lock held: makes the pool, without threads. */
+static int local_make(const struct fk_local_options *options)
 {
 	struct pool *pool = pool_new();
 	int r;
@@ -373,27 +373,33 @@ static int local_start(const struct fk_local_options *options)
 	channel_init(&pool->channel, -1);
 	pool->channel.hear = local_hear;
 	r = local_prepare_pool(pool, options);
-	if (r == 0) {
-		if (!(options->flags & FK_NO_SIGNAL))
-			(void)worker_catch_free_signal(pool, &local.signals);
-		bell_begin();
-		park_begin(pool);
-		r = local_start_threads(pool);
-	}
-	if (r < 0) {
+	if (r < 0)
 		local_free(pool);
-		return r;
-	}
-	if (options->socket) {
+	else
+		local.pool = pool;
+	return r;
+}
+
+/* With the lock held: starts the threads. */
+static int local_start(const struct fk_local_options *options)
+{
+	struct pool *pool = local.pool;
+	int r;
+
+	(void)sched_getaffinity(0, sizeof(local.cpus), &local.cpus);
+	local_block_signals(&local.signals);
+	if (!(options->flags & FK_NO_SIGNAL))
+		(void)worker_catch_free_signal(pool, &local.signals);
+	bell_begin();
+	park_begin(pool);
+	r = local_start_threads(pool);
+	if (r == 0 && options->socket) {
 		r = observers_begin(pool, local.board_fd, options->socket, &local.observers);
-		if (r < 0) {
+		if (r < 0)
 			local_join(pool, &local.dispatcher);
-			local_free(pool);
-			return r;
-		}
 	}
-	local.pool = pool;
-	return 0;
+	pthread_sigmask(SIG_SETMASK, &local.signals, NULL);
+	return r;
 }
 
 /* With the lock held, and no client: no code of the program runs in the pool (I5). */
@@ -512,21 +518,24 @@ static uint32_t local_free_slot(void)
 static int local_open(const struct fk_local_options *options, uint32_t *ret_slot)
 {
 	uint32_t slot = local_free_slot();
+	bool first = !local.pool;
 	int r = slot < LOCAL_CLIENTS ? 0 : -EBUSY;
 
-	if (r == 0 && !local.pool) {
-		(void)sched_getaffinity(0, sizeof(local.cpus), &local.cpus);
-		local_block_signals(&local.signals);
+	if (r == 0 && first)
+		r = local_make(options);
+	if (r == 0)
+		r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
+				 options->heap_size ? align_up(options->heap_size, 4096)
+						    : max(mapping_space(LOCAL_HEAP), LOCAL_LEAST));
+	/* After the first client has its memory: page faults cost more in a process with threads. */
+	if (r == 0 && first)
 		r = local_start(options);
-		pthread_sigmask(SIG_SETMASK, &local.signals, NULL);
+	if (r < 0 && first && local.pool) {
+		local_free(local.pool);
+		local.pool = NULL;
+		local.n = 0;
+		local.clients[slot].used = false;
 	}
-	if (r < 0)
-		return r;
-	r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
-			 options->heap_size ? align_up(options->heap_size, 4096)
-					    : max(mapping_space(LOCAL_HEAP), LOCAL_LEAST));
-	if (r < 0 && !local.n)
-		local_end();
 	*ret_slot = slot;
 	return r;
 }
