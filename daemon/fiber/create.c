@@ -4,29 +4,96 @@
  *
  * The record is at the high end of the fiber's own stack. A fiber on a shared stack has its record
  * in a block, and gets the stack when it begins.
+ *
+ * INVARIANTS
+ *   R1. Memory for stacks and records is reserved at most once, with the lock of shared_stacks. A
+ *       thread that has read FIBERS_READY uses it without the lock.
  */
 #include "daemon/fiber/create.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/relaxed.h"
 #include "common/valgrind.h"
 #include "daemon/core/fiber_stack.h"
+#include "daemon/core/mapping.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/context_switch.h"
 #include "daemon/core/worker.h"
+#include "daemon/fiber/blocking_section.h"
 #include "daemon/fiber/shared_stack.h"
 #include "daemon/fiber/fiber_local.h"
 #include "daemon/fiber/slab.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/fiber/self.h"
+#include "daemon/host/topology.h"
 #include "shm/board.h"
+
+/* Bytes of address space for stacks, if available: 1,671,168 of the smallest with guards. */
+#define FIBER_SPACE	   (UINT64_C(32) << 30)
+#define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
+#define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
+#define FIBER_KEEP	   (UINT64_C(16) << 20) /* bytes of free stacks, on each node */
 
 #define FIBER_MEASURE 64u /* one of this many ended fibers has its stack measured */
 
 _Static_assert(FK_STACK_GUARDED == FIBER_STACK_GUARDED && FK_STACK_SLAB == FIBER_STACK_SLAB,
 	       "kinds");
+
+/* Reserves memory for stacks, records and copies, and the workers' shared stacks. */
+static int fibers_map(struct pool *pool)
+{
+	struct fiber_stacks_options options = { .space = mapping_space(FIBER_SPACE),
+						.keep = FIBER_KEEP };
+	int r;
+
+	blocking_threads_init(pool);
+	r = fiber_memory_init(&pool->fibers->blocks, mapping_space(FIBER_MEMORY_SPACE));
+	if (r < 0)
+		return r;
+	pool->fibers->shared_stacks.shared_stacks =
+		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct shared_stack));
+	if (!pool->fibers->shared_stacks.shared_stacks)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < pool->n_workers; i++)
+		pool->fibers->shared_stacks.shared_stacks[i] =
+			(struct shared_stack){ .holder = i, .home = i };
+	do {
+		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
+		options.space /= 2;
+	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
+	/* arena_layout.c has logged a failure: then pages are on the node that first uses them. */
+	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
+		size_t size;
+		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);
+
+		(void)topology_bind_group_memory(pool->topology, g, part, size);
+	}
+	return r;
+}
+
+int fibers_reserve(struct pool *pool)
+{
+	struct fibers *all = pool->fibers;
+	/* ORDER fibers/reserved [R1]: acquire, the memory. Pairs with the release below. */
+	int r = atomic_load_explicit(&all->error, memory_order_acquire);
+
+	if (likely(r == FIBERS_READY))
+		return 0;
+	pthread_mutex_lock(&all->shared_stacks.lock);
+	r = load_relaxed(&all->error);
+	if (r == FIBERS_LATER) {
+		r = fibers_map(pool);
+		if (r == 0)
+			r = FIBERS_READY;
+		/* ORDER fibers/reserved [R1]: release, pairs with the acquire above. */
+		atomic_store_explicit(&all->error, r, memory_order_release);
+	}
+	pthread_mutex_unlock(&all->shared_stacks.lock);
+	return min(r, 0);
+}
 
 /* Ends a section that the fiber has left open. */
 static void fiber_close(struct fiber *f)
@@ -105,7 +172,7 @@ int fiber_new(struct worker *w, struct scope *scope, const struct fiber_plan *pl
 	      struct fiber **ret_fiber)
 {
 	struct fiber *f = NULL;
-	int r = w->pool->fibers->error;
+	int r = fibers_reserve(w->pool);
 
 	if (r == 0)
 		r = plan->kind == FK_STACK_SHARED ? fiber_new_shared(w, plan, &f)

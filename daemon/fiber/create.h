@@ -9,6 +9,7 @@ struct fiber;
 struct scope;
 struct fiber_stack;
 struct fk_task;
+struct pool;
 struct worker;
 
 /* The parameters of a fiber. */
@@ -21,6 +22,13 @@ struct fiber_plan {
 	size_t stack;  /* bytes */
 	size_t room;   /* bytes reserved at the high end of its stack */
 };
+
+/*
+ * Reserves memory for all fibers, at the first call: before there are workers, or for the first
+ * fiber. Returns 0, or a negative errno: there are no stacks, and fiber tasks fail with that error.
+ * Any thread, after layout_make(). The poller of input and output is made later: io.h.
+ */
+int fibers_reserve(struct pool *pool);
 
 /* Makes a fiber of the worker's job, in no list yet. Returns 0 or a negative errno. */
 int fiber_new(struct worker *worker, struct scope *scope, const struct fiber_plan *plan,

@@ -38,9 +38,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/relaxed.h"
 #include "daemon/core/hooks.h"
 #include "daemon/core/mailbox.h"
-#include "daemon/core/mapping.h"
 #include "daemon/core/pool_state.h"
 #include "daemon/core/context_switch.h"
 #include "daemon/core/job_abort.h"
@@ -58,60 +58,17 @@
 #include "daemon/fiber/ready.h"
 #include "daemon/fiber/self.h"
 #include "daemon/fiber/timer_heap.h"
-#include "daemon/host/topology.h"
-
-/* Bytes of address space for stacks, if available: 1,671,168 of the smallest with guards. */
-#define FIBER_SPACE	   (UINT64_C(32) << 30)
-#define FIBER_SPACE_LEAST  (UINT64_C(64) << 20)
-#define FIBER_MEMORY_SPACE (UINT64_C(32) << 30) /* the same, for records and copies */
-#define FIBER_KEEP	   (UINT64_C(16) << 20) /* bytes of free stacks, on each node */
-
-/* Reserves memory for stacks, records and copies, and the workers' shared stacks. */
-static int fibers_reserve(struct pool *pool)
-{
-	struct fiber_stacks_options options = { .space = mapping_space(FIBER_SPACE),
-						.keep = FIBER_KEEP };
-	int r = fiber_memory_init(&pool->fibers->blocks, mapping_space(FIBER_MEMORY_SPACE));
-
-	if (r < 0)
-		return r;
-	pool->fibers->shared_stacks.shared_stacks =
-		aligned_alloc(CACHE_LINE, pool->n_workers * sizeof(struct shared_stack));
-	if (!pool->fibers->shared_stacks.shared_stacks)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < pool->n_workers; i++)
-		pool->fibers->shared_stacks.shared_stacks[i] =
-			(struct shared_stack){ .holder = i, .home = i };
-	do {
-		r = fiber_stacks_init(&pool->fibers->stacks, pool->n_groups, &options);
-		options.space /= 2;
-	} while (r == -ENOMEM && options.space >= FIBER_SPACE_LEAST);
-	/* arena_layout.c has logged a failure: then pages are on the node that first uses them. */
-	for (uint32_t g = 0; r == 0 && g < pool->n_groups; g++) {
-		size_t size;
-		void *part = fiber_stacks_part(&pool->fibers->stacks, g, &size);
-
-		(void)topology_bind_group_memory(pool->topology, g, part, size);
-	}
-	return r;
-}
-
-int fibers_init(struct pool *pool)
-{
-	blocking_threads_init(pool);
-	pthread_mutex_init(&pool->fibers->shared_stacks.lock, NULL);
-	pool->fibers->error = fibers_reserve(pool);
-	return pool->fibers->error;
-}
 
 void fibers_fini(struct pool *pool)
 {
+	/* Relaxed: there are no other threads. */
+	if (load_relaxed(&pool->fibers->error) == FIBERS_LATER)
+		return;
 	fiber_io_fini(pool);
 	blocking_threads_fini(pool);
 	fiber_stacks_fini(&pool->fibers->stacks);
 	fiber_memory_fini(&pool->fibers->blocks);
 	free(pool->fibers->shared_stacks.shared_stacks);
-	pthread_mutex_destroy(&pool->fibers->shared_stacks.lock);
 	fiber_times_fini(pool->fibers);
 }
 

@@ -28,10 +28,8 @@
 struct fk_task;
 struct pool;
 
-/* Call after layout_make(). Returns 0, or a negative errno: there are no stacks, and fiber tasks
- * fail with that error. fibers_fini() must be called in both cases. Both: the pool's main thread,
- * before there are workers and after. The poller of input and output is made later: io.h. */
-int fibers_init(struct pool *pool);
+/* Frees what fibers_reserve() (create.h) has made, if it was called. The pool's main thread, after
+ * the workers. */
 void fibers_fini(struct pool *pool);
 
 /* Task of all fiber frames. */

@@ -25,6 +25,8 @@ struct pool;
 
 #define FIBER_SHARDS  16u /* lists of a scope's parked fibers; heaps of timers */
 #define FIBER_BUCKETS 64u /* lists of scopes */
+#define FIBERS_LATER  0	  /* no memory for stacks and records is reserved yet */
+#define FIBERS_READY  1	  /* it is reserved */
 
 /* What the loop does with a fiber that has left its stack. */
 enum fiber_after {
@@ -175,13 +177,14 @@ struct blocking_threads {
 	struct blocking_thread *first;
 };
 
-/* The fibers of a pool. All zero: none. The locks of buckets and times are not initialized, which
- * would touch their pages: all zero is PTHREAD_MUTEX_INITIALIZER of glibc and musl. */
+/* The fibers of a pool. All zero: none. The locks of shared_stacks, buckets and times are not
+ * initialized, which would touch their pages: all zero is PTHREAD_MUTEX_INITIALIZER of glibc and
+ * musl. */
 struct fibers {
 	struct fiber_stacks stacks;
 	struct shared_stacks shared_stacks;
 	_Atomic uint64_t look_ns; /* time of the next fibers_look(); 0: none */
-	int error;		  /* why there can be no fibers; 0: there can */
+	_Atomic int error;	  /* why there can be no fibers; FIBERS_LATER, FIBERS_READY */
 	struct blocking_threads blocking;
 	struct poller poller;
 	struct fiber_times times[FIBER_SHARDS];

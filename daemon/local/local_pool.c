@@ -51,7 +51,6 @@
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber.h"
 #include "daemon/host/cgroup.h"
 #include "daemon/host/module.h"
 #include "daemon/host/topology.h"
@@ -350,9 +349,6 @@ static int local_prepare_pool(struct pool *pool, const struct fk_local_options *
 		r = pool_set_fork_mode(pool);
 	if (r == 0)
 		r = layout_make(pool, -1);
-	/* Without stacks for fibers, tasks that are fibers fail. */
-	if (r == 0)
-		(void)fibers_init(pool);
 	if (r == 0)
 		r = intake_init(pool);
 	if (r == 0)
@@ -527,7 +523,7 @@ static int local_open(const struct fk_local_options *options, uint32_t *ret_slot
 		r = local_attach(slot, options->n_jobs ? options->n_jobs : LOCAL_JOBS,
 				 options->heap_size ? align_up(options->heap_size, 4096)
 						    : max(mapping_space(LOCAL_HEAP), LOCAL_LEAST));
-	/* After the first client has its memory: page faults cost more in a process with threads. */
+	/* After the client has its memory: page faults cost more in a process with threads. */
 	if (r == 0 && first)
 		r = local_start(options);
 	if (r < 0 && first && local.pool) {

@@ -42,7 +42,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/core/worker.h"
 #include "daemon/core/worker_state.h"
-#include "daemon/fiber/fiber.h"
+#include "daemon/fiber/create.h"
 #include "daemon/fiber/io.h"
 #include "daemon/host/sandbox.h"
 #include "daemon/host/module.h"
@@ -153,7 +153,7 @@ static int pool_prepare(struct pool *pool, const int *fds)
 	r = layout_make(pool, fds[1]);
 	if (r < 0)
 		return pool_fail(pool, "arena-max is too small for this number of workers", r);
-	r = fibers_init(pool);
+	r = fibers_reserve(pool);
 	if (r < 0)
 		log_warning(
 			"tasks that are fibers will fail, because their stacks cannot be made: %s",

@@ -10,6 +10,7 @@
 #include "daemon/core/stop.h"
 #include "daemon/core/wakeup.h"
 #include "daemon/core/worker.h"
+#include "daemon/fiber/create.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/pool/arena_layout.h"
 #include "daemon/host/topology.h"
@@ -103,7 +104,7 @@ void rig_start_on(struct rig *rig, const char *machine, uint32_t workers,
 	ck_assert_int_eq(layout_place(pool, topology), 0);
 	ck_assert(worker_catch_signal(pool, WORKER_SIGNAL));
 	ck_assert_int_eq(layout_make(pool, rig->arena_fd), 0);
-	ck_assert_int_eq(fibers_init(pool), 0);
+	ck_assert_int_eq(fibers_reserve(pool), 0);
 	ck_assert_int_eq(intake_init(pool), 0);
 	ck_assert_int_eq(modules_add(&pool->modules, module, error, sizeof(error)), 0);
 	ck_assert_str_eq(error, "");

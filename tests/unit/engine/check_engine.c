@@ -19,6 +19,7 @@
 #include "daemon/engine/nested.h"
 #include "daemon/engine/slow_path.h"
 #include "daemon/fiber/cancel.h"
+#include "daemon/fiber/create.h"
 #include "daemon/fiber/fiber.h"
 #include "daemon/fiber/fiber_types.h"
 #include "daemon/host/topology.h"
@@ -193,7 +194,7 @@ static void run(uint32_t n)
 		stack_bill(&w->engine.cache, NULL, UINT64_MAX);
 		set_job(w, WORKER_NO_JOB);
 	}
-	ck_assert_int_eq(fibers_init(&pool), 0);
+	ck_assert_int_eq(fibers_reserve(&pool), 0);
 	ck_assert_int_eq(pthread_create(&workers[1].thread, NULL, work, &workers[1]), 0);
 	(void)work(&workers[0]);
 	pthread_join(workers[1].thread, NULL);
