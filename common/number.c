@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "common/util.h"
 
@@ -34,19 +33,17 @@ const struct number_units number_durations = { durations, ARRAY_SIZE(durations) 
 
 int number_parse(const char *text, int base, uint64_t *ret, const char **ret_rest)
 {
-	unsigned long long value;
-	char *end;
+	const char *p = text;
+	uint64_t value = 0;
 
-	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL; /* strtoull would accept blanks and signs */
-	errno = 0;
-	value = strtoull(text, &end, base);
-	if (errno == ERANGE)
-		return -ERANGE;
-	if (end == text)
+	for (; *p >= '0' && *p < '0' + base; p++)
+		if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+			return -ERANGE;
+	if (p == text)
 		return -EINVAL;
 	*ret = value;
-	*ret_rest = end;
+	*ret_rest = p;
 	return 0;
 }
 

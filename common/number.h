@@ -22,8 +22,8 @@ extern const struct number_units number_sizes;	   /* K, M, G, T: in bytes */
 extern const struct number_units number_durations; /* ns, us, ms, s, min, h: in ns */
 
 /*
- * Reads digits, without blanks or a sign before them; sets *ret_rest to the text after them.
- * -EINVAL without a digit, -ERANGE if it does not fit.
+ * Reads digits of a base up to 10, without blanks or a sign before them. Sets *ret_rest to the text
+ * after them. -EINVAL without a digit, -ERANGE if it does not fit.
  */
 int number_parse(const char *text, int base, uint64_t *ret, const char **ret_rest);
 
