@@ -58,7 +58,7 @@ struct own_cpu {
 };
 
 struct own {
-	const char *system;
+	int system;		   /* descriptor of the directory, -1: there is none */
 	struct topology_set nodes; /* that are online */
 	uint32_t n_nodes;
 	uint32_t n_cpus;
@@ -98,14 +98,14 @@ static int own_read(const struct own *o, const char *name, uint32_t number, cons
 		    char *ret_text)
 {
 	_cleanup_close_ int fd = -1;
-	char path[512];
+	char path[128];
 	ssize_t n;
 
-	if (number == TOPOLOGY_NONE)
-		(void)snprintf(path, sizeof(path), "%s/%s", o->system, name);
-	else
-		(void)snprintf(path, sizeof(path), "%s/%s%u/%s", o->system, name, number, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (number != TOPOLOGY_NONE) {
+		(void)snprintf(path, sizeof(path), "%s%u/%s", name, number, file);
+		name = path;
+	}
+	fd = openat(o->system, name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	n = read(fd, ret_text, OWN_TEXT - 1);
@@ -324,7 +324,8 @@ int topology_read(const char *system, const struct topology_set *cpus,
 		  const struct topology_set *nodes, uint32_t workers, struct topology **ret)
 {
 	_cleanup_(topology_freep) struct topology *t = calloc(1, sizeof(*t));
-	struct own o = { .system = system };
+	_cleanup_close_ int directory = open(system, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct own o = { .system = directory };
 	_cleanup_free_ struct own_cpu *list = calloc(own_count(cpus), sizeof(*list));
 	uint32_t cores;
 	int r;
