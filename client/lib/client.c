@@ -340,6 +340,8 @@ int client_open_in_process(const struct client_place *place, fk_client **ret_cli
 	}
 	client->waker.local = place->local;
 	client->heap.whole = 1;
+	/* The first job may wait until a thread has begun, for longer than a spin (wait.c, I3). */
+	atomic_init(&client->spin, client->spin_max / 32);
 	clients_add(client);
 	*ret_client = steal_ptr(client);
 	return 0;
