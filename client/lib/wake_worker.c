@@ -97,8 +97,12 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 	const _Atomic uint32_t *word = waker_word(board, at);
 	/* Relaxed: identifies a sleep. A new pool counts its sleeps from 0 again. */
 	uint64_t sleep = (uint64_t)load_relaxed(&board->manager.pool_generation) << 32 | value;
-	bool absent;
 
+	/* A worker of a pool in this process may have no thread yet. */
+	if (waker && waker->local && at < LIMIT_WORKERS && !load_relaxed(&board->workers[at].tid)) {
+		waker->local->wake(at);
+		return 1;
+	}
 	if (waker && load_relaxed(&waker->woken[at]) == sleep) {
 		uint64_t now = clock_ns();
 		uint64_t unsure;
@@ -115,9 +119,6 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 		return 1;
 	}
 	FK_CRASH(publish_waking);
-	/* A worker of a pool in this process may have no thread yet. The dispatcher creates it. */
-	absent = waker && waker->local && at < LIMIT_WORKERS &&
-		 !load_relaxed(&board->workers[at].tid);
 	for (uint32_t i = 0; i < WAKER_TRIES; i++) {
 		int n = futex_wake(word, INT32_MAX);
 
@@ -129,8 +130,8 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 		if (wake_load(word) != value)
 			return 1;
 		/* n < 0: another client prevents the kernel from waking this word (W11). */
-		if ((i == WAKER_BUSY_TRIES || ((n < 0 || absent) && i < WAKER_BUSY_TRIES)) &&
-		    waker && waker_ring(waker)) {
+		if ((i == WAKER_BUSY_TRIES || (n < 0 && i < WAKER_BUSY_TRIES)) && waker &&
+		    waker_ring(waker)) {
 			waker_note(waker, at, sleep);
 			return 1;
 		}

@@ -30,6 +30,8 @@ struct waker_local {
 	void (*close)(struct waker *waker);
 	/* Sets the address space of the client's imports. */
 	void (*import)(struct waker *waker, char *base);
+	/* Wakes a worker that has no thread yet. */
+	void (*wake)(uint32_t worker);
 	/* True if the calling thread is a worker of the pool, which must not sleep. */
 	int (*is_worker)(void);
 	uint32_t n_tasks; /* of the pool itself, at the beginning of the board */

@@ -115,7 +115,8 @@ struct pool {
 	sem_t started;		 /* posted by each thread that has allocated what it needs */
 	void *(*worker)(void *); /* the function of each worker's thread */
 	uint32_t n_late;	 /* workers without a thread; the dispatcher's */
-	_Atomic uint32_t stop;	 /* POOL_*; the dispatcher sets ENDING, which stays */
+	uint64_t late_at;      /* earliest time to create one, CLOCK_MONOTONIC; the dispatcher's */
+	_Atomic uint32_t stop; /* POOL_*; the dispatcher sets ENDING, which stays */
 	const struct pool_hooks *hooks;
 	const struct crash_hooks *crash; /* NULL: crashes are the program's */
 	struct pool_fork_mode mode;

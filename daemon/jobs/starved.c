@@ -31,8 +31,10 @@
 
 static bool starved_rests(const struct worker *w)
 {
-	/* Relaxed: an absent worker may have no thread. */
-	return load_relaxed(&w->requests.absent) || wake_rests(wake_load(&w->board->wake));
+	/* ORDER worker/absent [T5]: acquire, an absent worker may have no thread. Pairs with
+	 * worker_arrive(). */
+	return atomic_load_explicit(&w->requests.absent, memory_order_acquire) ||
+	       wake_rests(wake_load(&w->board->wake));
 }
 
 /* False if the worker's thread sleeps in the kernel. True if that is unknown: with sandbox = strict

@@ -53,6 +53,7 @@ static int local_is_worker(void)
 }
 
 static const struct waker_local local_waker = {
+	.wake = local_pool_wake,
 	.send = local_send,
 	.close = local_close,
 	.import = local_import,

@@ -63,6 +63,7 @@
 #include "daemon/pool/pool.h"
 #include "daemon/pool/worker_signal.h"
 #include "daemon/pool/worker_thread.h"
+#include "daemon/sched/wake.h"
 #include "shm/ledger.h"
 #include "shm/segment.h"
 
@@ -602,6 +603,11 @@ void local_pool_import(uint32_t slot, char *base)
 void local_pool_ring(void)
 {
 	bell_ring(&local.pool->board->dispatcher, &local.pool->arena->bell);
+}
+
+void local_pool_wake(uint32_t worker)
+{
+	worker_wake(local.pool, worker, NULL);
 }
 
 int local_pool_load(const char *path, char *error, size_t size)

@@ -39,5 +39,8 @@ void local_pool_import(uint32_t slot, char *base);
 /* The dispatcher checks all rings. Any thread. */
 void local_pool_ring(void);
 
+/* Wakes a worker, which may have no thread yet. */
+void local_pool_wake(uint32_t worker);
+
 /* Loads a module: returns 0 or the errors of fk_load(), with one line in error. */
 int local_pool_load(const char *path, char *error, size_t size);

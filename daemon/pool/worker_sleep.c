@@ -93,10 +93,12 @@ static void worker_get_up(struct worker *w)
 
 void worker_arrive(struct worker *w)
 {
-	/* Relaxed: a thread that still reads true wakes the dispatcher in vain. */
-	store_relaxed(&w->requests.absent, false);
+	/* ORDER worker/absent [T5]: release, the handle of the thread, which was written before it
+	 * began. Pairs with starved_rests(). */
+	atomic_store_explicit(&w->requests.absent, false, memory_order_release);
 	stopwatch_set(&w->pool->board->running[w->index].asleep, false, clock_ns());
 	worker_get_up(w);
+	lazy_return(&w->pool->idle.lazy, w->index);
 	/* As other workers begin (worker_init()). */
 	lazy_turn_busy(&w->pool->idle.lazy, w->index);
 	wake_busy(&w->board->wake);
@@ -142,6 +144,28 @@ bool worker_rest(struct worker *w)
 	return true;
 }
 
+/* look -> offline. Returns the new word. */
+static uint32_t worker_go_offline(struct worker *w)
+{
+	struct pool *pool = w->pool;
+	uint32_t value = wake_parked(&w->board->wake);
+
+	lazy_park(&pool->idle.lazy, w->index);
+	/* Work that others left to this worker while it searched, or woke it for (lazy_policy.h,
+	 * L6, L7). */
+	if (lazy_spins(worker_group(w)) || !worker_jobs_pending(pool))
+		worker_pass(w);
+	else if (!worker_wake_one(pool, w))
+		pool_wake_dispatcher(pool);
+	return value;
+}
+
+void worker_stay_absent(struct worker *w)
+{
+	(void)lazy_rise(&w->pool->idle.lazy, w->index, LAZY_ROUSED);
+	(void)worker_go_offline(w);
+}
+
 void worker_park(struct worker *w)
 {
 	struct pool *pool = w->pool;
@@ -152,14 +176,7 @@ void worker_park(struct worker *w)
 	/* Returns the rest of a batch. */
 	intake_recall(pool, w);
 	heard = bell_heard(&w->requests.bell);
-	value = wake_parked(&w->board->wake);
-	lazy_park(l, w->index);
-	/* Work that others left to this worker while it searched, or woke it for (lazy_policy.h,
-	 * L6, L7). */
-	if (lazy_spins(worker_group(w)) || !worker_jobs_pending(pool))
-		worker_pass(w);
-	else if (!worker_wake_one(pool, w))
-		pool_wake_dispatcher(pool);
+	value = worker_go_offline(w);
 	if (stack_dirtied(&w->engine.cache))
 		pool_wake_dispatcher(pool);
 	mine = w->roots.placed_job || inbox_any(&w->inbox) || intake_mine(w);

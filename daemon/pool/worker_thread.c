@@ -167,17 +167,24 @@ int worker_start(struct worker *w)
 
 uint64_t workers_start(struct pool *pool)
 {
-	uint64_t again = 0;
+	uint64_t now = pool->n_late ? clock_ns() : 0, again = 0;
 
 	for (uint32_t i = 0; pool->n_late && i < pool->n_workers; i++) {
 		struct worker *w = &pool->workers[i];
+		uint32_t state = wake_state(wake_load(&w->board->wake));
 
-		if (w->thread || wake_state(wake_load(&w->board->wake)) == WAKE_SLEEPING)
+		if (w->thread || state == WAKE_SLEEPING)
 			continue;
-		if (worker_start(w) == 0)
-			pool->n_late--;
-		else
-			again = clock_ns() + WORKER_AGAIN;
+		if (now >= pool->late_at) {
+			if (worker_start(w) == 0) {
+				pool->n_late--;
+				continue;
+			}
+			pool->late_at = now + WORKER_AGAIN;
+		}
+		if (state != WAKE_PARKED)
+			worker_stay_absent(w);
+		again = pool->late_at;
 	}
 	return again;
 }

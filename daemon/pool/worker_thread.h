@@ -11,13 +11,15 @@
  *       dispatcher if that one sleeps. The dispatcher announces its sleep, makes a full fence and
  *       reads the words of workers without a thread. So one of the two sees the other, and no wake
  *       is lost.
- *   T2. A client that finds SLEEPING cannot wake an absent worker by its futex. It rings, as for
- *       any wake that finds no sleeper (wake.h, W11). The dispatcher then wakes a worker.
- *   T3. If its thread cannot be created, a woken worker is one that gets no CPU time. The
- *       dispatcher tries again after WORKER_AGAIN at most. In the meantime other workers are woken
- *       for jobs (dispatcher.h; starved.h).
+ *   T2. A client that finds SLEEPING cannot wake an absent worker by its futex. It calls
+ *       worker_wake(), as threads of the pool do (struct waker_local).
+ *   T3. If its thread cannot be created, the dispatcher takes the woken worker offline in its place
+ *       (worker_stay_absent()), as cpu_parking.h does: so another worker is woken for the work. It
+ *       tries again after WORKER_AGAIN.
  *   T4. Its thread begins like one that was woken from its sleep (worker_arrive()): it makes the
- *       transition and passes on its debt before it searches.
+ *       transition and passes on its debt before it searches. Then it turns busy without work, as
+ *       all workers begin: it has no debt of its own, because no fork needs a thief yet (L1).
+ *   T5. A thread that reads that a worker is not absent sees its thread's handle.
  */
 #pragma once
 
@@ -25,7 +27,7 @@
 
 #include "common/clock.h"
 
-#define WORKER_AGAIN (10 * NSEC_PER_MSEC)
+#define WORKER_AGAIN NSEC_PER_SEC
 
 struct fk_entry;
 struct pool;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool in the program: libforkpool, linked as a user links it. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -417,6 +419,45 @@ START_TEST(worker_has_a_thread_when_there_is_work_for_it)
 	}
 }
 END_TEST
+
+#ifndef FK_SANITIZE			/* which has a pthread_create() of its own */
+static _Atomic int creations = INT_MAX; /* that succeed */
+
+/* In place of libc's, for libforkpool. */
+__attribute__((visibility("default"))) int
+pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	if (!real)
+		real = (__typeof__(real))(uintptr_t)dlsym(RTLD_NEXT, "pthread_create");
+	return atomic_fetch_sub(&creations, 1) > 0 ? real(ret_thread, attr, start, arg) : EAGAIN;
+}
+
+START_TEST(pool_works_with_the_threads_that_there_are)
+{
+	int64_t result;
+
+	for (int n = 2; n < 5; n++) {
+		atomic_store(&creations, n);
+		open_pool(4);
+		for (uint32_t i = 0; i < 50; i++) {
+			ck_assert_int_eq(FK_RUN(pool, &result, fib, 15), 0);
+			ck_assert_int_eq(result, 610);
+			ck_assert_int_eq(fk_for(pool, 0, N, square, x), 0);
+		}
+		ck_assert_uint_lt(threads(), (uint32_t)n + 1);
+		atomic_store(&creations, INT_MAX);
+		ck_assert_int_eq(fk_close(pool), 0);
+	}
+	atomic_store(&creations, 1);
+	ck_assert_int_eq(fk_open_local(NULL, &pool), -EAGAIN);
+	atomic_store(&creations, INT_MAX);
+	open_pool(2);
+	ck_assert_int_eq(fk_close(pool), 0);
+}
+END_TEST
+#endif
 
 START_TEST(slots_of_closed_clients_are_used_again)
 {
