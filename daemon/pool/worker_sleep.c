@@ -101,7 +101,6 @@ void worker_arrive(struct worker *w)
 	lazy_return(&w->pool->idle.lazy, w->index);
 	/* As other workers begin (worker_init()). */
 	lazy_turn_busy(&w->pool->idle.lazy, w->index);
-	wake_busy(&w->board->wake);
 }
 
 /* Before it sleeps, the worker checks its own root deque, and all jobs if no other worker does. */

@@ -210,6 +210,8 @@ void *worker_main(void *arg)
 	nested_begin(w, __builtin_frame_address(0));
 	if (load_relaxed(&w->requests.absent))
 		worker_arrive(w);
+	/* It may find a job before its first search: worker_init(). */
+	wake_busy(&w->board->wake);
 	(void)sem_post(&w->pool->started);
 	worker_loop(w);
 	nested_end(w);
