@@ -536,7 +536,7 @@ START_TEST(child_of_fork_is_refused_and_can_open_a_pool_of_its_own)
 	pid_t pid;
 
 	open_pool(2);
-	/* All threads have begun: a lock of AddressSanitizer's allocator would stay in the child. */
+	/* All threads have begun: none holds a lock of AddressSanitizer's allocator. */
 	ck_assert_int_eq(fk_invoke(pool, both, 2), 0);
 	for (uint32_t i = 0; i < 10; i++) {
 		ck_assert_int_eq(FK_RUN(pool, &result, fib, 15), 0);
