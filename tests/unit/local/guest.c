@@ -22,6 +22,8 @@
 #include <forkd/pool.h>
 #include <forkd/task.h>
 
+#include "tests/support/fib.h"
+
 #define N      1000
 #define INNER  64
 #define FIBERS 8
@@ -38,20 +40,6 @@ static void must(bool holds, const char *what)
 	fprintf(stderr, "%s: %s\n", what, fk_error_text());
 	_exit(2);
 }
-
-FK_TASK(int64_t, fib, (int64_t, n), int64_t a; int64_t b;)
-{
-	if (n < 2)
-		FK_LEAF(n);
-}
-FK_BODY(fib)
-{
-	FK_FORK(a, fib, self->n - 1);
-	FK_CALL(b, fib, self->n - 2);
-	FK_JOIN();
-	FK_RETURN(self->a + self->b);
-}
-FK_END(fib)
 
 /* Uses much of a stack, so that a checker sees the redzones of its array. */
 static void fill(int64_t first, int64_t last, void *context)
