@@ -18,11 +18,12 @@
 #define POLICY_ASK_SHORT   2000u    /* ns: a shorter stolen strand did not pay for its request */
 #define POLICY_SIGNAL_MIN  20000u   /* ns: then a victim that has not answered gets a signal */
 #define POLICY_SIGNAL_MAX  2000000u /* ns: longest time between two signals to a victim */
-#define POLICY_ANSWER	   40000u   /* ns that a thief spins for the answer to a request */
 #define POLICY_TIMED_SLEEP 100000u  /* ns: a thief that must not sleep searches again then */
 #define POLICY_MAIL                                                                                \
 	50000u /* ns that a worker may run one strand and keep fibers that were sent to it */
 #define POLICY_SPREAD 2u /* sleepers that a thief which slept wakes, at most */
+/* ns that a thief spins for the answer to a request, also to the signal that follows it */
+#define POLICY_ANSWER (2 * POLICY_SIGNAL_MIN)
 /* ns: shortest time slice of a job that has begun */
 #define POLICY_TURN UINT64_C(2000000)
 
