@@ -37,6 +37,8 @@
  * 		that never forks has nothing to steal.
  * 	busy -> busy
  * 		with the next job: the same.
+ * 	busy -> sleep
+ * 		only before there are threads (lazy_begin_asleep()): no worker has forked.
  * 	sleep -> look
  * 		made by the thread that wakes it, before it runs. A worker that was woken has a
  * 		debt, which it passes on before it searches: if a group is in need, it wakes a

@@ -15,6 +15,8 @@
  * 	sleep -> look	a thread of the pool that wakes a worker makes the transition, then changes
  * 			its word and rings its bell (bell.h); a client wakes it by the word alone,
  * 			and the worker makes the transition itself
+ * 	absent -> look	a worker that was woken has its thread: the transition of a sleeper, then
+ * 			busy without work, as all workers begin (worker_thread.h, LATE WORKERS)
  * 	look -> offline	word PARKED and full fence, transition, then work for others is passed
  * 			on as by a worker that becomes busy; awake again, it takes work that only
  * 			it may do

@@ -307,7 +307,8 @@ uint64_t park_look(struct pool *pool, uint64_t now)
 	for (uint32_t i = 0; i < pool->n_workers; i++) {
 		uint32_t cpu = park_cpu(pool, i);
 
-		/* Relaxed: an absent worker may have no thread. */
+		/* Relaxed: an absent worker may have no thread. The dispatcher, which calls this,
+		 * has created it, or began after it. */
 		if (!park_in(&allowed, cpu) || (!load_relaxed(&pool->workers[i].requests.absent) &&
 						!park_pin(&pool->workers[i], cpu)))
 			continue;
