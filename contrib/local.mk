@@ -52,6 +52,8 @@ EXTRA_DIST += \
 	contrib/python/pyproject.toml \
 	contrib/python/setup.py
 
+include contrib/gearman/local.mk
+
 # The demonstration: clients that link libforkclient as any other program does.
 noinst_HEADERS += contrib/demo/demo.h
 noinst_PROGRAMS += contrib/demo/area contrib/demo/many contrib/demo/sorter
