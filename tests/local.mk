@@ -24,6 +24,7 @@ include tests/unit/core/local.mk
 include tests/unit/engine/local.mk
 include tests/unit/fiber/local.mk
 include tests/unit/forkctl/local.mk
+include tests/unit/gearman/local.mk
 include tests/unit/host/local.mk
 include tests/unit/jobs/local.mk
 include tests/unit/local/local.mk

@@ -88,7 +88,7 @@ static const char *frame_misfit(const char *frame, size_t size, size_t at, uint6
 	size_t start = frame_place(at);
 
 	if (start > size || n > size - start || size - start - n < (size_t)is_str)
-		return "is longer than the frame";
+		return "reaches beyond the end of the frame";
 	if (!frame_is_zero(frame, at, start))
 		return "follows bytes that are not 0";
 	if (is_str && memchr(frame + start, 0, n + 1) != frame + start + n)

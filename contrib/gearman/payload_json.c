@@ -77,6 +77,9 @@ static int json_argument(struct json_input *input, const struct signature *signa
 			 struct payload *payload, char *error)
 {
 	enum signature_type type = (enum signature_type)signature->args[i].type;
+	const char *wanted = type == SIGNATURE_I64 ? "an integer"
+			   : type == SIGNATURE_F64 ? "a number"
+						   : "a string";
 	char first = json_next(input);
 	json_error_t json;
 	json_t *element;
@@ -84,8 +87,8 @@ static int json_argument(struct json_input *input, const struct signature *signa
 
 	if (first == '[' || first == '{')
 		return payload_refuse(error, -FK_E_SIGNATURE, "argument", signature->args, i,
-				      "is %s: write a number or a string",
-				      first == '[' ? "an array" : "an object");
+				      "is %s: write %s", first == '[' ? "an array" : "an object",
+				      wanted);
 	/* An f64 may be written as an integer of any size. */
 	element = json_loadb(input->at, (size_t)(input->end - input->at),
 			     JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK |
@@ -103,10 +106,7 @@ static int json_argument(struct json_input *input, const struct signature *signa
 			json_string_value(payload->strings[i] = json_incref(element));
 	else
 		err = payload_refuse(error, -FK_E_SIGNATURE, "argument", signature->args, i,
-				     "%s: write %s", json_kind(element),
-				     type == SIGNATURE_I64   ? "an integer"
-				     : type == SIGNATURE_F64 ? "a number"
-							     : "a string");
+				     "%s: write %s", json_kind(element), wanted);
 	json_decref(element);
 	return err;
 }
