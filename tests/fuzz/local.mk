@@ -11,7 +11,7 @@
 # it to the corpus, under a descriptive name.
 
 # The longest one first.
-FUZZERS = pool args conf forkctl greet module record ring signature
+FUZZERS = pool args conf forkctl greet module payload record ring signature
 
 # Functions that a target replaces.
 FUZZ_WRAP_args = -Wl,--wrap=options_file_open,--wrap=options_dir_read,--wrap=fclose,--wrap=getpwnam,--wrap=getgrnam
@@ -41,6 +41,7 @@ PROGRAM_TESTS += \
 	tests/fuzz/replay_forkctl \
 	tests/fuzz/replay_greet \
 	tests/fuzz/replay_module \
+	tests/fuzz/replay_payload \
 	tests/fuzz/replay_pool \
 	tests/fuzz/replay_record \
 	tests/fuzz/replay_ring \
@@ -59,6 +60,8 @@ tests_fuzz_replay_greet_SOURCES = tests/fuzz/fuzz_greet.c
 tests_fuzz_replay_greet_LDADD = $(REPLAY_LIBS)
 tests_fuzz_replay_module_SOURCES = tests/fuzz/fuzz_module.c
 tests_fuzz_replay_module_LDADD = $(REPLAY_LIBS)
+tests_fuzz_replay_payload_SOURCES = tests/fuzz/fuzz_payload.c
+tests_fuzz_replay_payload_LDADD = libgearmanpayload.la $(REPLAY_LIBS) $(JANSSON_LIBS)
 # pool has small rings, which are full soon and quickly searched; these sources depend on the size.
 FUZZ_RINGS = -DRING_SLOTS=16u
 tests_fuzz_replay_pool_SOURCES = \
@@ -102,6 +105,7 @@ tests_fuzz_libfuzzed_la_SOURCES = \
 	$(libclientcore_la_SOURCES) \
 	$(libcommon_la_SOURCES) \
 	$(libforkctl_la_SOURCES) \
+	$(libgearmanpayload_la_SOURCES) \
 	$(liboptions_la_SOURCES) \
 	$(forkctl_SOURCES) \
 	$(libengine_la_SOURCES) \
