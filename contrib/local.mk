@@ -2,6 +2,7 @@
 dist_noinst_SCRIPTS += \
 	contrib/check \
 	contrib/demo/run \
+	contrib/gearman/scale \
 	contrib/install-packages \
 	contrib/quickstart
 dist_noinst_DATA += contrib/packages
