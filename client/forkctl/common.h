@@ -22,7 +22,12 @@
 int forkctl_with_forkd(const char *mode, uint32_t workers, char *const more[],
 		       int (*run)(const char *socket, void *context), void *context);
 
-/* Prints one line to stderr, after "forkctl: ". Returns code. */
+/* For a program that uses code of forkctl: its name in messages. name is kept. Before threads are
+ * started. */
+void forkctl_set_program(const char *name);
+const char *forkctl_program(void);
+
+/* Prints one line to stderr, after the name of the program. Returns code. */
 int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Connects; prints errors. Returns 0 or an exit code. */

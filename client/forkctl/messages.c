@@ -6,6 +6,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static const char *messages_program = "forkctl";
+
+void forkctl_set_program(const char *name)
+{
+	messages_program = name;
+}
+
+const char *forkctl_program(void)
+{
+	return messages_program;
+}
+
 int forkctl_fail(int code, const char *format, ...)
 {
 	char text[1024];
@@ -16,7 +28,7 @@ int forkctl_fail(int code, const char *format, ...)
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	/* One write: a private forkd may write to the same terminal. */
-	(void)dprintf(STDERR_FILENO, "forkctl: %s\n", text);
+	(void)dprintf(STDERR_FILENO, "%s: %s\n", messages_program, text);
 	return code;
 }
 

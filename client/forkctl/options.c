@@ -122,6 +122,19 @@ static int store(const struct forkctl_option *o, void *values, const char *text)
 	return 0;
 }
 
+/* command: argv[0] of forkctl_options(), which may be the program itself. */
+static int unknown(const char *command, const char *word)
+{
+	const char *program = forkctl_program();
+	int is_program = streq(command, program);
+
+	return forkctl_fail(FORKCTL_USAGE,
+			    "%s has no option %s (`%s%s%s --help` lists them); put -- before an "
+			    "argument that begins with -",
+			    command, word, program, is_program ? "" : " ",
+			    is_program ? "" : command);
+}
+
 int forkctl_options(const struct forkctl_option *options, void *values, int *argc, char *argv[])
 {
 	int only_words = 0;
@@ -142,10 +155,7 @@ int forkctl_options(const struct forkctl_option *options, void *values, int *arg
 		}
 		o = find(options, argv[i], &value);
 		if (!o)
-			return forkctl_fail(FORKCTL_USAGE,
-					    "%s has no option %s (`forkctl %s --help` lists them); "
-					    "put -- before an argument that begins with -",
-					    argv[0], argv[i], argv[0]);
+			return unknown(argv[0], argv[i]);
 		if (!o->value && value)
 			return forkctl_fail(FORKCTL_USAGE, "%s takes no value: %s", o->name,
 					    argv[i]);
