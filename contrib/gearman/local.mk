@@ -10,3 +10,31 @@ libgearmanpayload_la_SOURCES = \
 	contrib/gearman/payload_json.h
 libgearmanpayload_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 libgearmanpayload_la_LIBADD = $(JANSSON_LIBS)
+
+# The gateway, without its main() as the tests link it. It needs no libgearman (peer.h).
+noinst_LTLIBRARIES += libgearmangateway.la
+libgearmangateway_la_SOURCES = \
+	contrib/gearman/functions.c \
+	contrib/gearman/functions.h \
+	contrib/gearman/gateway.h \
+	contrib/gearman/gateway_job.c \
+	contrib/gearman/gateway_job.h \
+	contrib/gearman/gateway_options.c \
+	contrib/gearman/gateway_options.h \
+	contrib/gearman/gateway_slot.c \
+	contrib/gearman/gateway_slot.h \
+	contrib/gearman/gateway_state.c \
+	contrib/gearman/journal.c \
+	contrib/gearman/journal.h \
+	contrib/gearman/memory.c \
+	contrib/gearman/memory.h \
+	contrib/gearman/metrics.c \
+	contrib/gearman/metrics.h \
+	contrib/gearman/peer.c \
+	contrib/gearman/peer.h
+libgearmangateway_la_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)
+
+bin_PROGRAMS += forkd-gearman
+forkd_gearman_SOURCES = contrib/gearman/gateway.c
+forkd_gearman_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS) $(LIBSYSTEMD_CFLAGS)
+forkd_gearman_LDADD = libgearmangateway.la libgearmanpayload.la $(FORKCTL_LIBS) $(LIBSYSTEMD_LIBS)

@@ -23,7 +23,11 @@
  *   the answer over the call, in front of the first iobuf.
  *
  * EXCEPTIONS
- *   An exception is the line "OUTCOME CODE: TEXT". OUTCOME is a name of fk_outcome_name(), or
+ *   A frame that fails ends with WORK_EXCEPTION. Its client must have requested exceptions
+ *   (OPTION_REQ). All other jobs end with WORK_WARNING and WORK_FAIL. The reason is gearmand
+ *   1.1.20: a client without exceptions does not recognise how it ends such a job.
+ *   An exception, or warning, is the line "OUTCOME CODE: TEXT". OUTCOME is a name of
+ *   fk_outcome_name(), or
  *     REFUSED   the task was not started: the payload is malformed, the task is unknown, or the
  *               user of the gateway may not call it
  *     UNKNOWN   the task may have run: the gateway or its forkd ended, or the job was assigned

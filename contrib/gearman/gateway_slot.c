@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gateway_slot.c - a thread that runs one job at a time, of one job server
+ *
+ *	functions -> connect -> turn { grab -> sleep -> grab -> job } -> run -> answer -> turn ...
+ *
+ * INVARIANTS
+ *   I1. A slot closes a connection that works only when it has no job: after NO_JOB or an answer.
+ *       Between its request and the server's answer the server may have assigned one.
+ *   I2. A slot that sleeps requests a job after each time limit, and the server must answer. So a
+ *       connection that was cut without an end is detected, and replaced (peer.c, I2).
+ *   I3. The functions of a connection do not change: a slot connects again when they have changed.
+ *   I4. One slot of a server has the turn until it has a job. It gives the turn on before it
+ *       receives the payload.
+ */
+#include "contrib/gearman/gateway_slot.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "contrib/gearman/functions.h"
+#include "contrib/gearman/gateway.h"
+#include "contrib/gearman/gateway_job.h"
+
+#define SLOT_BACK_OFF	  (100 * NSEC_PER_MSEC)
+#define SLOT_BACK_OFF_MAX NSEC_PER_SEC
+
+/* The functions have changed, or the gateway stops. */
+#define SLOT_CHANGED 1
+
+/* A text that is the same for the whole thread, of fk_strerror() or the system. */
+static const char *why_text(int err)
+{
+	return err == -EPROTO	    ? "the program that listens there is no job server"
+	     : err == -EHOSTUNREACH ? "there is no such host, or no route to it"
+	     : err == -ETIMEDOUT    ? "no answer within --server-timeout"
+	     : err == -ECONNRESET   ? "the server has closed the connection"
+				    : strerrordesc_np(-err);
+}
+
+static void report(struct slot *slot, int err)
+{
+	const struct gateway_server *address = slot->server->address;
+
+	slot->tries = err ? slot->tries + 1 : 0;
+	if (!slot->listing)
+		return;
+	store_relaxed(&slot->server->connected, !err);
+	if (err && !slot->reported)
+		log_warning("server %s:%u: no connection: %s: trying again", address->host,
+			    address->port, why_text(err));
+	if (!err && slot->reported)
+		log_notice("server %s:%u: connected again", address->host, address->port);
+	slot->reported = err;
+}
+
+static bool slot_changed(const void *context)
+{
+	const struct slot *slot = context;
+
+	return load_relaxed(&slot->gateway->epoch) != slot->epoch;
+}
+
+/* Connects, and registers the functions. */
+static int open_peer(struct slot *slot, const struct functions *functions)
+{
+	const struct gateway_server *address = slot->server->address;
+	uint32_t n = slot->listing ? functions->n_modules : functions->n_tasks;
+	int err = peer_open(&slot->peer, address->host, address->port,
+			    slot->gateway->options->server_timeout_ns);
+
+	for (uint32_t i = 0; i < n && !err; i++) {
+		const char *name = slot->listing ? functions->modules[i] : functions->tasks[i];
+
+		err = peer_send(&slot->peer, PEER_CAN_DO, &(struct peer_part){ name, strlen(name) },
+				1);
+	}
+	return err;
+}
+
+/* An error is the answer to WORK_FAIL after an exception (gateway_job.c). */
+static bool is_expected(int type)
+{
+	return type == PEER_NO_JOB || type == PEER_NOOP || type == PEER_ERROR;
+}
+
+/* Requests a job. Returns 0 (the head of PEER_ASSIGN is received), SLOT_CHANGED, or a negative
+ * errno. */
+static int grab(struct slot *slot)
+{
+	struct peer *peer = &slot->peer;
+	bool asleep = false, asked = false;
+
+	for (;;) {
+		int err = asleep || asked ? 0 : peer_send(peer, PEER_GRAB, NULL, 0);
+		int type;
+
+		if (err)
+			return err;
+		asked = !asleep;
+		type = peer_next(peer, asleep, slot_changed, slot);
+		if (type == -EINTR)
+			return SLOT_CHANGED;
+		if (type < 0 && type != -ETIME)
+			return type;
+		report(slot, 0);
+		if (type == PEER_ASSIGN)
+			return 0;
+		err = peer_read(peer, NULL, NULL, 0);
+		if (!err && type == PEER_NO_JOB) {
+			if (slot_changed(slot))
+				return SLOT_CHANGED;
+			err = peer_send(peer, PEER_PRE_SLEEP, NULL, 0);
+			asked = false;
+		}
+		if (!err && type > 0 && !is_expected(type))
+			err = -EPROTO;
+		if (err)
+			return err;
+		/* A NOOP may arrive before the answer to a request. */
+		asleep = type == PEER_NO_JOB || (asleep && type == PEER_ERROR);
+	}
+}
+
+/* As grab(), in turn with the other slots of the server. The listing slot has no others. */
+static int grab_in_turn(struct slot *slot)
+{
+	int err;
+
+	if (slot->listing)
+		return grab(slot);
+	(void)pthread_mutex_lock(&slot->server->turn);
+	err = slot_changed(slot) ? SLOT_CHANGED : grab(slot);
+	(void)pthread_mutex_unlock(&slot->server->turn);
+	return err;
+}
+
+/* Runs jobs until the connection ends. Returns SLOT_CHANGED or a negative errno. */
+static int work(struct slot *slot)
+{
+	int err = 0;
+
+	while (!err) {
+		err = grab_in_turn(slot);
+		if (!err) {
+			err = gateway_job_run(slot);
+			memory_trim(&slot->memory);
+		}
+	}
+	return err;
+}
+
+static void *slot_run(void *context)
+{
+	struct slot *slot = context;
+	struct functions *functions;
+
+	while ((functions = gateway_wait_functions(slot->gateway, &slot->epoch))) {
+		int err = open_peer(slot, functions);
+
+		gateway_put_functions(slot->gateway, functions);
+		if (!slot->settled)
+			gateway_settled(slot->gateway);
+		slot->settled = true;
+		if (!err)
+			err = work(slot);
+		peer_close(&slot->peer);
+		if (err == SLOT_CHANGED)
+			continue;
+		report(slot, err);
+		if (gateway_sleep(slot->gateway, min(SLOT_BACK_OFF << min(slot->tries - 1, 4u),
+						     SLOT_BACK_OFF_MAX)))
+			break;
+	}
+	memory_fini(&slot->memory);
+	return NULL;
+}
+
+int slot_start(struct slot *slot, struct gateway *gateway, struct slot_server *server, bool listing)
+{
+	slot->gateway = gateway;
+	slot->server = server;
+	slot->listing = listing;
+	slot->memory.gateway = gateway;
+	return -pthread_create(&slot->thread, NULL, slot_run, slot);
+}

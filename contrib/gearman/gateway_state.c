@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* gateway_state.c - the state that the threads of forkd-gearman share: gateway.h */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/lib/client.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/relaxed.h"
+#include "common/util.h"
+#include "contrib/gearman/functions.h"
+#include "contrib/gearman/gateway.h"
+#include "contrib/gearman/metrics.h"
+
+int gateway_init(struct gateway *gateway, const struct gateway_options *options)
+{
+	pthread_condattr_t attributes;
+	int err;
+
+	*gateway = (struct gateway){ .options = options };
+	err = pthread_condattr_init(&attributes);
+	if (err)
+		return -err;
+	(void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	err = pthread_cond_init(&gateway->changed, &attributes);
+	(void)pthread_condattr_destroy(&attributes);
+	if (err)
+		return -err;
+	err = pthread_mutex_init(&gateway->lock, NULL);
+	if (err)
+		(void)pthread_cond_destroy(&gateway->changed);
+	return -err;
+}
+
+/* Wakes all that wait for a change. With the lock. */
+static void announce(struct gateway *gateway)
+{
+	(void)add_relaxed(&gateway->epoch, 1);
+	(void)pthread_cond_broadcast(&gateway->changed);
+}
+
+/* ------------------------------------------------------------------------------ links */
+
+/* Drops a reference. With the lock. Returns a client to close without the lock, or NULL. */
+static fk_client *unuse_link(struct link *link)
+{
+	fk_client *client;
+
+	if (!link || --link->users)
+		return NULL;
+	client = link->client;
+	free(link);
+	return client;
+}
+
+void gateway_put_link(struct gateway *gateway, struct link *link)
+{
+	fk_client *last;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	last = unuse_link(link);
+	(void)pthread_mutex_unlock(&gateway->lock);
+	(void)fk_close(last);
+}
+
+struct link *gateway_use_link(struct gateway *gateway, struct link *link)
+{
+	(void)pthread_mutex_lock(&gateway->lock);
+	if (link)
+		link->users++;
+	(void)pthread_mutex_unlock(&gateway->lock);
+	return link;
+}
+
+/* Returns a reference to the link. With the lock. */
+static struct link *use_current(struct gateway *gateway)
+{
+	if (gateway->link)
+		gateway->link->users++;
+	return gateway->link;
+}
+
+struct link *gateway_link(struct gateway *gateway)
+{
+	struct link *link;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	link = use_current(gateway);
+	(void)pthread_mutex_unlock(&gateway->lock);
+	return link;
+}
+
+struct link *gateway_wait_link(struct gateway *gateway)
+{
+	struct link *link;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	while (!gateway->link && !gateway->stopping)
+		(void)pthread_cond_wait(&gateway->changed, &gateway->lock);
+	link = use_current(gateway);
+	(void)pthread_mutex_unlock(&gateway->lock);
+	return link;
+}
+
+bool gateway_is_lost(const struct link *link)
+{
+	return client_gone(link->client) ||
+	       load_relaxed(&link->client->board->manager.state) >= BOARD_STOPPING;
+}
+
+void gateway_lost_link(struct gateway *gateway, const struct link *link)
+{
+	fk_client *last = NULL;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	if (gateway->link == link) {
+		last = unuse_link(gateway->link);
+		gateway->link = NULL;
+		if (gateway->functions && !--gateway->functions->users)
+			free(gateway->functions);
+		gateway->functions = NULL;
+		announce(gateway);
+	}
+	(void)pthread_mutex_unlock(&gateway->lock);
+	(void)fk_close(last);
+}
+
+/* ------------------------------------------------------------------------------ functions */
+
+struct functions *gateway_wait_functions(struct gateway *gateway, uint32_t *ret_epoch)
+{
+	struct functions *functions = NULL;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	while (!gateway->stopping && (!gateway->functions || !gateway->functions->n_tasks))
+		(void)pthread_cond_wait(&gateway->changed, &gateway->lock);
+	if (!gateway->stopping) {
+		functions = gateway->functions;
+		functions->users++;
+		*ret_epoch = load_relaxed(&gateway->epoch);
+	}
+	(void)pthread_mutex_unlock(&gateway->lock);
+	return functions;
+}
+
+void gateway_put_functions(struct gateway *gateway, struct functions *functions)
+{
+	bool last;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	last = !--functions->users;
+	(void)pthread_mutex_unlock(&gateway->lock);
+	if (last)
+		free(functions);
+}
+
+/* Replaces the functions by new ones, whose first reference it takes, and the link with link, if
+ * that is not NULL. */
+static void replace(struct gateway *gateway, struct functions *functions, struct link *link)
+{
+	struct functions *old;
+
+	functions->users = 1;
+	(void)pthread_mutex_lock(&gateway->lock);
+	if (link)
+		gateway->link = link;
+	old = gateway->functions;
+	/* A slot may have lost the link. */
+	gateway->functions = gateway->link ? functions : NULL;
+	if (!gateway->link)
+		old = functions;
+	if (old && --old->users)
+		old = NULL;
+	announce(gateway);
+	(void)pthread_mutex_unlock(&gateway->lock);
+	free(old);
+}
+
+/* ------------------------------------------------------------------------------ main thread */
+
+int gateway_connect(struct gateway *gateway)
+{
+	const struct gateway_options *o = gateway->options;
+	/* A slot for each job, of each server. */
+	const struct fk_open_options options = {
+		.n_jobs = o->n_servers * o->jobs > 256 ? o->n_servers * o->jobs : 0,
+	};
+	struct functions *functions;
+	struct link *link = calloc(1, sizeof(*link));
+	int err;
+
+	if (!link)
+		return -ENOMEM;
+	err = fk_open(o->socket, &options, &link->client);
+	if (err) {
+		free(link);
+		return err;
+	}
+	functions = functions_read(link->client);
+	if (!functions) {
+		(void)fk_close(link->client);
+		free(link);
+		return -ENOMEM;
+	}
+	link->users = 1;
+	replace(gateway, functions, link);
+	return 0;
+}
+
+bool gateway_refresh(struct gateway *gateway)
+{
+	struct link *link = gateway_link(gateway);
+	struct functions *functions = NULL;
+	uint64_t mark;
+
+	if (!link)
+		return false;
+	if (gateway_is_lost(link)) {
+		gateway_lost_link(gateway, link);
+		gateway_put_link(gateway, link);
+		return false;
+	}
+	mark = functions_mark(link->client);
+	(void)pthread_mutex_lock(&gateway->lock);
+	if (gateway->functions && gateway->functions->mark == mark)
+		mark = 0;
+	(void)pthread_mutex_unlock(&gateway->lock);
+	if (mark)
+		functions = functions_read(link->client);
+	if (functions) {
+		log_info("forkd: %u tasks of %u modules", functions->n_tasks, functions->n_modules);
+		replace(gateway, functions, NULL);
+	}
+	gateway_put_link(gateway, link);
+	return true;
+}
+
+void gateway_stop(struct gateway *gateway)
+{
+	(void)pthread_mutex_lock(&gateway->lock);
+	gateway->stopping = true;
+	announce(gateway);
+	(void)pthread_mutex_unlock(&gateway->lock);
+}
+
+bool gateway_sleep(struct gateway *gateway, uint64_t ns)
+{
+	struct timespec until = clock_to_timespec(clock_ns() + ns);
+	bool stopping;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	while (!err && !gateway->stopping)
+		err = pthread_cond_timedwait(&gateway->changed, &gateway->lock, &until);
+	stopping = gateway->stopping;
+	(void)pthread_mutex_unlock(&gateway->lock);
+	return stopping;
+}
+
+void gateway_settled(struct gateway *gateway)
+{
+	(void)pthread_mutex_lock(&gateway->lock);
+	gateway->settled++;
+	(void)pthread_cond_broadcast(&gateway->changed);
+	(void)pthread_mutex_unlock(&gateway->lock);
+}
+
+void gateway_wait_settled(struct gateway *gateway, uint32_t n, uint64_t ns)
+{
+	struct timespec until = clock_to_timespec(clock_ns() + ns);
+	int err = 0;
+
+	(void)pthread_mutex_lock(&gateway->lock);
+	while (!err && gateway->settled < n)
+		err = pthread_cond_timedwait(&gateway->changed, &gateway->lock, &until);
+	(void)pthread_mutex_unlock(&gateway->lock);
+}
+
+void gateway_fini(struct gateway *gateway)
+{
+	if (gateway->functions)
+		gateway_put_functions(gateway, gateway->functions);
+	gateway_put_link(gateway, gateway->link);
+	(void)pthread_cond_destroy(&gateway->changed);
+	(void)pthread_mutex_destroy(&gateway->lock);
+}
