@@ -17,6 +17,7 @@
 #include "client/forkctl/common.h"
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/listing.h"
+#include "client/forkctl/openmetrics.h"
 #include "client/lib/client_state.h"
 #include "client/forkctl/board_rows.h"
 #include "client/forkctl/job_times.h"
@@ -154,11 +155,8 @@ static int counters_http(const char *socket)
 	(void)fk_close(client);
 	if (!out || fclose(out) != 0)
 		return forkctl_fail(FORKCTL_FAILED, "out of memory");
-	r = http_answer(STDOUT_FILENO, &request,
-			request.openmetrics
-				? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-				: "text/plain; version=0.0.4; charset=utf-8",
-			body, size);
+	r = http_answer(STDOUT_FILENO, &request, openmetrics_media_type(request.openmetrics), body,
+			size);
 	return r < 0 ? forkctl_fail(FORKCTL_FAILED, "cannot write the HTTP response: %s",
 				    strerror(-r))
 		     : FORKCTL_OK;

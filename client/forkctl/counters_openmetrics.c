@@ -2,7 +2,7 @@
 /*
  * counters_openmetrics.c - rows as OpenMetrics text 1.0, or in Prometheus's text format 0.0.4
  *
- * The samples of both formats are the same. Their comments differ: print_head().
+ * The samples of both formats are the same. Their comments differ: openmetrics.h.
  *
  * A member of the rows is a family of metrics, and each row is a sample. Times are in seconds, the
  * base unit of OpenMetrics. Only seconds are declared as a unit, because a declared unit must be
@@ -21,15 +21,10 @@
 #include "client/forkctl/board_rows.h"
 #include "client/forkctl/counters.h"
 #include "client/forkctl/job_times.h"
+#include "client/forkctl/openmetrics.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "shm/wake.h"
-
-/* The output file and its format. */
-struct sink {
-	FILE *file;
-	int openmetrics; /* or 0: Prometheus's text format */
-};
 
 struct family {
 	const char *key; /* the member; NULL ends a list */
@@ -108,39 +103,9 @@ static const char *const client_labels[] = { "client", "pid", "uid", "command", 
 static const char *const worker_labels[] = { "worker", NULL };
 static const char *const no_labels[] = { NULL };
 
-/* Prints a label's value or a line of help. In help, the text format does not escape quotes. */
-static void print_escaped(const struct sink *out, const char *text, bool label)
-{
-	for (; *text; text++) {
-		if (*text == '\\' || (*text == '"' && (label || out->openmetrics)))
-			(void)putc('\\', out->file);
-		(void)fputs(*text == '\n' ? "\\n" : (char[]){ *text, '\0' }, out->file);
-	}
-}
-
-/* The suffix of a sample after the name of its family. */
-static const char *suffix(const char *type)
-{
-	return streq(type, "counter") ? "_total" : streq(type, "info") ? "_info" : "";
-}
-
-/* The text format knows no units, and no types whose samples have another name than the family. */
-static void print_head(const struct sink *out, const char *name, const char *type, const char *unit,
-		       const char *help)
-{
-	const char *after = out->openmetrics ? "" : suffix(type);
-
-	(void)fprintf(out->file, "# TYPE forkd_%s%s %s\n", name, after,
-		      streq(type, "info") && !out->openmetrics ? "gauge" : type);
-	if (unit && out->openmetrics)
-		(void)fprintf(out->file, "# UNIT forkd_%s %s\n", name, unit);
-	(void)fprintf(out->file, "# HELP forkd_%s%s ", name, after);
-	print_escaped(out, help, false);
-	(void)putc('\n', out->file);
-}
-
 /* Prints labels without the closing bracket. */
-static void print_some_labels(const struct sink *out, const json_t *row, const char *const *labels)
+static void print_some_labels(const struct openmetrics *out, const json_t *row,
+			      const char *const *labels)
 {
 	struct out_cell cell;
 
@@ -148,22 +113,23 @@ static void print_some_labels(const struct sink *out, const json_t *row, const c
 		const json_t *value = json_object_get(row, labels[i]);
 
 		(void)fprintf(out->file, "%s%s=\"", i ? "," : "{", labels[i]);
-		print_escaped(out,
-			      json_is_string(value) ? json_string_value(value)
-						    : out_show(&cell, value, OUT_NUMBER),
-			      true);
+		openmetrics_escaped(out,
+				    json_is_string(value) ? json_string_value(value)
+							  : out_show(&cell, value, OUT_NUMBER),
+				    true);
 		(void)putc('"', out->file);
 	}
 }
 
-static void print_labels(const struct sink *out, const json_t *row, const char *const *labels)
+static void print_labels(const struct openmetrics *out, const json_t *row,
+			 const char *const *labels)
 {
 	print_some_labels(out, row, labels);
 	if (labels[0])
 		(void)putc('}', out->file);
 }
 
-static void print_value(const struct sink *out, json_int_t value, const char *unit)
+static void print_value(const struct openmetrics *out, json_int_t value, const char *unit)
 {
 	if (unit && streq(unit, "seconds"))
 		(void)fprintf(out->file, " %" PRIu64 ".%09" PRIu64 "\n",
@@ -172,17 +138,18 @@ static void print_value(const struct sink *out, json_int_t value, const char *un
 		(void)fprintf(out->file, " %" JSON_INTEGER_FORMAT "\n", value);
 }
 
-static void print_families(const struct sink *out, const json_t *rows,
+static void print_families(const struct openmetrics *out, const json_t *rows,
 			   const struct family *families, const char *const *labels)
 {
 	const json_t *row;
 	size_t i;
 
 	for (const struct family *f = families; f->key; f++) {
-		print_head(out, f->name, f->type, f->unit, f->help);
+		openmetrics_head(out, f->name, f->type, f->unit, f->help);
 		json_array_foreach(rows, i, row)
 		{
-			(void)fprintf(out->file, "forkd_%s%s", f->name, suffix(f->type));
+			(void)fprintf(out->file, "forkd_%s%s", f->name,
+				      openmetrics_suffix(f->type));
 			print_labels(out, row, labels);
 			print_value(out, json_integer_value(json_object_get(row, f->key)), f->unit);
 		}
@@ -190,26 +157,26 @@ static void print_families(const struct sink *out, const json_t *rows,
 }
 
 /* The same for one row, which is freed. */
-static void print_one(const struct sink *out, json_t *row, const struct family *families)
+static void print_one(const struct openmetrics *out, json_t *row, const struct family *families)
 {
 	_cleanup_json_ json_t *rows = json_pack("[o]", row);
 
 	print_families(out, rows, families, no_labels);
 }
 
-static void print_version(const struct sink *out, const struct board *board)
+static void print_version(const struct openmetrics *out, const struct board *board)
 {
 	static const char *const labels[] = { "version", NULL };
 	_cleanup_json_ json_t *row = rows_manager(board);
 
-	print_head(out, "build", "info", NULL, "Version of forkd");
+	openmetrics_head(out, "build", "info", NULL, "Version of forkd");
 	(void)fputs("forkd_build_info", out->file);
 	print_labels(out, row, labels);
 	print_value(out, 1, NULL);
 }
 
 /* A counter of counters.def: of each worker, and of the pool's other threads; a gauge as a sum. */
-static void print_counter(const struct sink *out, const json_t *row)
+static void print_counter(const struct openmetrics *out, const json_t *row)
 {
 	const char *kind = json_string_value(json_object_get(row, "kind"));
 	const char *unit = json_string_value(json_object_get(row, "unit"));
@@ -222,7 +189,7 @@ static void print_counter(const struct sink *out, const json_t *row)
 		       json_string_value(json_object_get(row, "name")));
 	(void)snprintf(help, sizeof(help), "%s (%s)",
 		       json_string_value(json_object_get(row, "help")), unit);
-	print_head(out, name, kind, streq(unit, "bytes") ? unit : NULL, help);
+	openmetrics_head(out, name, kind, streq(unit, "bytes") ? unit : NULL, help);
 	if (gauge) {
 		(void)fprintf(out->file, "forkd_%s", name);
 		print_value(out, json_integer_value(json_object_get(row, "sum")), NULL);
@@ -230,15 +197,16 @@ static void print_counter(const struct sink *out, const json_t *row)
 	}
 	json_array_foreach(workers, i, value)
 	{
-		(void)fprintf(out->file, "forkd_%s%s{worker=\"%zu\"}", name, suffix(kind), i);
+		(void)fprintf(out->file, "forkd_%s%s{worker=\"%zu\"}", name,
+			      openmetrics_suffix(kind), i);
 		print_value(out, json_integer_value(value), NULL);
 	}
-	(void)fprintf(out->file, "forkd_%s%s{worker=\"pool\"}", name, suffix(kind));
+	(void)fprintf(out->file, "forkd_%s%s{worker=\"pool\"}", name, openmetrics_suffix(kind));
 	print_value(out, json_integer_value(json_object_get(row, "pool")), NULL);
 }
 
 /* Prints a histogram of times.def for one user. */
-static void print_histogram(const struct sink *out, const char *name, const json_t *user,
+static void print_histogram(const struct openmetrics *out, const char *name, const json_t *user,
 			    const struct histogram_sum *h)
 {
 	for (uint32_t octave = METRICS_FROM; octave <= METRICS_TO; octave++) {
@@ -260,7 +228,7 @@ static void print_histogram(const struct sink *out, const char *name, const json
 	print_value(out, (json_int_t)h->sum_ns, "seconds");
 }
 
-static void print_times(const struct sink *out, const struct board *board)
+static void print_times(const struct openmetrics *out, const struct board *board)
 {
 	_cleanup_free_ struct times *times = times_new();
 	_cleanup_json_ json_t *users = NULL;
@@ -274,7 +242,7 @@ static void print_times(const struct sink *out, const struct board *board)
 		size_t n = 0;
 
 		(void)snprintf(name, sizeof(name), "user_%s_seconds", row->name);
-		print_head(out, name, "histogram", "seconds", row->help);
+		openmetrics_head(out, name, "histogram", "seconds", row->help);
 		for (uint32_t i = 0; i < LIMIT_TENANTS; i++)
 			if (times->users[i].since_ns)
 				print_histogram(out, row->name, json_array_get(users, n++),
@@ -282,7 +250,7 @@ static void print_times(const struct sink *out, const struct board *board)
 	}
 }
 
-static void print_workers(const struct sink *out, const struct board *board)
+static void print_workers(const struct openmetrics *out, const struct board *board)
 {
 	_cleanup_json_ json_t *rows = rows_workers(board);
 	json_t *row;
@@ -299,7 +267,7 @@ static void print_workers(const struct sink *out, const struct board *board)
 
 void metrics_print(const struct board *board, FILE *file, int openmetrics)
 {
-	const struct sink sink = { file, openmetrics }, *out = &sink;
+	const struct openmetrics sink = { file, openmetrics }, *out = &sink;
 	_cleanup_json_ json_t *counters = rows_counters(board);
 	_cleanup_json_ json_t *clients = rows_clients(board, ROWS_ALL);
 	_cleanup_json_ json_t *quarantine = rows_quarantine(board);

@@ -34,6 +34,8 @@ libforkctl_la_SOURCES += \
 	client/forkctl/messages.c \
 	client/forkctl/modules.c \
 	client/forkctl/modules_load.c \
+	client/forkctl/openmetrics.c \
+	client/forkctl/openmetrics.h \
 	client/forkctl/options.c \
 	client/forkctl/options.h \
 	client/forkctl/output.c \
