@@ -28,9 +28,10 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
+#include "contrib/gearman/gateway_exporter.h"
 #include "contrib/gearman/gateway_slot.h"
 #include "contrib/gearman/journal.h"
-#include "contrib/gearman/metrics.h"
+#include "contrib/gearman/gateway_metrics.h"
 
 #define GATEWAY_TICK	     (250 * NSEC_PER_MSEC)
 #define GATEWAY_BACK_OFF_MAX NSEC_PER_SEC
@@ -155,9 +156,24 @@ static int open_journal(struct gateway *gateway)
 	return err;
 }
 
+/* Serves metrics, if address is not NULL. */
+static int export(struct exporter *exporter, const char *address)
+{
+	int err = address ? exporter_listen(exporter, address) : 0;
+
+	if (!err && address)
+		err = exporter_start(exporter);
+	if (err)
+		log_error("--metrics=%s: %s: give a free port, HOST:PORT, or a path of a socket",
+			  address, strerrordesc_np(-err));
+	return err;
+}
+
 static int run(struct gateway *gateway, const sigset_t *signals)
 {
-	struct slot_server servers[GATEWAY_SERVERS];
+	/* The exporter uses both until the process ends. */
+	static struct slot_server servers[GATEWAY_SERVERS];
+	static struct exporter exporter;
 	struct slots slots = { 0 };
 	int err;
 
@@ -166,6 +182,11 @@ static int run(struct gateway *gateway, const sigset_t *signals)
 			.address = &gateway->options->servers[i],
 			.turn = PTHREAD_MUTEX_INITIALIZER,
 		};
+	exporter =
+		(struct exporter){ gateway->metrics, servers, gateway->options->n_servers, -1, 0 };
+	err = export(&exporter, gateway->options->metrics);
+	if (err)
+		return err;
 	err = start(&slots, gateway, servers);
 	if (err) {
 		log_error("cannot start a thread for each job: %s: lower --jobs",
@@ -189,7 +210,7 @@ static int run(struct gateway *gateway, const sigset_t *signals)
 int main(int argc, char *argv[])
 {
 	struct gateway_options options;
-	struct metrics metrics = { 0 };
+	static struct gateway_metrics metrics; /* as the servers of run() */
 	struct gateway gateway;
 	enum gateway_action action;
 	sigset_t signals;

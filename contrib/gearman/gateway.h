@@ -24,7 +24,7 @@
 
 struct functions;
 struct journal;
-struct metrics;
+struct gateway_metrics;
 
 /* A connection to forkd, which all slots share. */
 struct link {
@@ -36,7 +36,7 @@ struct gateway {
 	/* constant while slots run */
 	const struct gateway_options *options;
 	struct journal *journal; /* NULL: none */
-	struct metrics *metrics;
+	struct gateway_metrics *metrics;
 	_Atomic uint32_t epoch; /* I3 */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* link, functions or stopping */

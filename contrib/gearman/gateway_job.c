@@ -27,7 +27,7 @@
 #include "contrib/gearman/gateway.h"
 #include "contrib/gearman/gateway_slot.h"
 #include "contrib/gearman/journal.h"
-#include "contrib/gearman/metrics.h"
+#include "contrib/gearman/gateway_metrics.h"
 #include "contrib/gearman/payload.h"
 #include "shm/limits.h"
 #include "shm/segment.h"
@@ -334,11 +334,12 @@ static int answer(const struct run *run, enum verdict verdict)
 
 static void count(const struct run *run, enum verdict verdict, int err)
 {
-	struct metrics *metrics = run->slot->gateway->metrics;
+	struct gateway_metrics *metrics = run->slot->gateway->metrics;
 
-	metrics_ended(metrics,
-		      verdict == VERDICT_DONE ? METRICS_DONE : metrics_end_of(run->outcome),
-		      clock_ns() - run->started_ns);
+	gateway_metrics_ended(metrics,
+			      verdict == VERDICT_DONE ? GATEWAY_DONE
+						      : gateway_metrics_end_of(run->outcome),
+			      clock_ns() - run->started_ns);
 	(void)add_relaxed(&metrics->bytes_in, run->size);
 	(void)add_relaxed(&metrics->bytes_out, err ? 0 : run->answer_size);
 	(void)add_relaxed(&metrics->undelivered, err != 0);
@@ -365,7 +366,7 @@ int gateway_job_run(struct slot *slot)
 {
 	_cleanup_free_ char *listed = NULL;
 	struct run run = { .slot = slot, .started_ns = clock_ns() };
-	struct metrics *metrics = slot->gateway->metrics;
+	struct gateway_metrics *metrics = slot->gateway->metrics;
 	enum verdict verdict;
 	int err = peer_read_names(&slot->peer, &run.handle, &run.name, &run.unique);
 

@@ -68,38 +68,40 @@ static const struct forkctl_option rows[] = {
 	{ 0 },
 };
 
-/* Adds one HOST[:PORT] of size bytes. */
-static int add_server(struct gateway_options *options, const char *text, size_t size)
+/* Splits HOST[:PORT] of size bytes. Returns the host's size in *ret_size, and its colon or NULL. */
+static const char *split_server(const char *text, size_t size, const char **ret_host,
+				size_t *ret_size)
 {
-	struct gateway_server server = { .port = OPTIONS_PORT };
-	const char *host = text, *end = text + size, *colon = memrchr(text, ':', size), *rest;
-	size_t n = size;
-	uint64_t port;
+	const char *colon = memrchr(text, ':', size), *end;
 
+	*ret_host = text;
+	*ret_size = size;
 	if (size && *text == '[') {
 		end = memchr(text, ']', size);
-		if (!end || (end + 1 < text + size && end[1] != ':'))
-			return -EINVAL;
-		host = text + 1;
-		n = (size_t)(end - host);
-		colon = end + 1 < text + size ? end + 1 : NULL;
-	} else if (colon && memchr(text, ':', size) == colon) {
-		n = (size_t)(colon - text);
-	} else {
-		colon = NULL; /* an IPv6 address without a port */
+		*ret_host = text + 1;
+		*ret_size = end ? (size_t)(end - text) - 1 : 0;
+		return end && end + 1 < text + size ? end + 1 : NULL;
 	}
-	if (colon) {
-		if (number_parse(colon + 1, 10, &port, &rest) || rest != text + size || !port ||
-		    port > UINT16_MAX)
-			return -EINVAL;
-		server.port = (uint16_t)port;
-	}
-	if (!n || n >= sizeof(server.host))
+	if (!colon || memchr(text, ':', size) != colon)
+		return NULL; /* an IPv6 address without a port has several */
+	*ret_size = (size_t)(colon - text);
+	return colon;
+}
+
+int gateway_options_read_server(const char *text, size_t size, struct gateway_server *ret_server)
+{
+	const char *host, *rest;
+	size_t n;
+	const char *colon = split_server(text, size, &host, &n);
+	uint64_t port = OPTIONS_PORT;
+
+	if (!n || n >= sizeof(ret_server->host))
 		return -EINVAL;
-	if (options->n_servers == GATEWAY_SERVERS)
-		return -E2BIG;
-	memcpy(server.host, host, n);
-	options->servers[options->n_servers++] = server;
+	if (colon && (*colon != ':' || number_parse(colon + 1, 10, &port, &rest) ||
+		      rest != text + size || !port || port > UINT16_MAX))
+		return -EINVAL;
+	*ret_server = (struct gateway_server){ .port = (uint16_t)port };
+	memcpy(ret_server->host, host, n);
 	return 0;
 }
 
@@ -107,10 +109,16 @@ int gateway_options_add_servers(struct gateway_options *options, const char *tex
 {
 	for (;;) {
 		size_t n = strcspn(text, ",");
-		int err = add_server(options, text, n);
+		struct gateway_server server;
+		int err = gateway_options_read_server(text, n, &server);
 
-		if (err || !text[n])
+		if (!err && options->n_servers == GATEWAY_SERVERS)
+			err = -E2BIG;
+		if (err)
 			return err;
+		options->servers[options->n_servers++] = server;
+		if (!text[n])
+			return 0;
 		text += n + 1;
 	}
 }

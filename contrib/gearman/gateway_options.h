@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -48,6 +49,9 @@ int gateway_options_parse(int argc, char *argv[], struct gateway_options *ret_op
 /* Adds the servers HOST[:PORT][,HOST[:PORT]]... An IPv6 address with a port is in brackets. Returns
  * 0, or -EINVAL (malformed), -E2BIG (too many). */
 int gateway_options_add_servers(struct gateway_options *options, const char *text);
+
+/* Reads one HOST[:PORT] of size bytes. Returns 0 or -EINVAL. */
+int gateway_options_read_server(const char *text, size_t size, struct gateway_server *ret_server);
 
 /* True if a pattern of --idempotent matches MODULE:TASK. */
 bool gateway_options_idempotent(const struct gateway_options *options, const char *name);

@@ -10,7 +10,7 @@
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
 #include "contrib/gearman/gateway.h"
-#include "contrib/gearman/metrics.h"
+#include "contrib/gearman/gateway_metrics.h"
 
 int gateway_init(struct gateway *gateway, const struct gateway_options *options)
 {

@@ -17,8 +17,12 @@ libgearmangateway_la_SOURCES = \
 	contrib/gearman/functions.c \
 	contrib/gearman/functions.h \
 	contrib/gearman/gateway.h \
+	contrib/gearman/gateway_exporter.c \
+	contrib/gearman/gateway_exporter.h \
 	contrib/gearman/gateway_job.c \
 	contrib/gearman/gateway_job.h \
+	contrib/gearman/gateway_metrics.c \
+	contrib/gearman/gateway_metrics.h \
 	contrib/gearman/gateway_options.c \
 	contrib/gearman/gateway_options.h \
 	contrib/gearman/gateway_slot.c \
@@ -28,8 +32,6 @@ libgearmangateway_la_SOURCES = \
 	contrib/gearman/journal.h \
 	contrib/gearman/memory.c \
 	contrib/gearman/memory.h \
-	contrib/gearman/metrics.c \
-	contrib/gearman/metrics.h \
 	contrib/gearman/peer.c \
 	contrib/gearman/peer.h
 libgearmangateway_la_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)

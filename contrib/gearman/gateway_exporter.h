@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* gateway_exporter.h - serves the metrics of forkd-gearman by HTTP, one request after the other */
+#pragma once
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct gateway_metrics;
+struct slot_server;
+
+struct exporter {
+	const struct gateway_metrics *metrics;
+	const struct slot_server *servers;
+	uint32_t n_servers;
+	int fd; /* the listening socket */
+	pthread_t thread;
+};
+
+/*
+ * Listens at an address: [HOST:]PORT, of localhost without a host; or the path of a Unix socket,
+ * which contains a slash and replaces an old socket. Sets exporter->fd. Returns 0 or a negative
+ * errno; -EINVAL: no such address.
+ */
+int exporter_listen(struct exporter *exporter, const char *address);
+
+/* Starts the thread, which runs until the process ends. The other fields are set. Returns 0 or a
+ * negative errno. */
+int exporter_start(struct exporter *exporter);
