@@ -5,7 +5,7 @@ dist_noinst_SCRIPTS += \
 	contrib/gearman/scale \
 	contrib/install-packages \
 	contrib/quickstart
-dist_noinst_DATA += contrib/packages
+dist_noinst_DATA += contrib/gearman/demo/cluster.py contrib/packages
 EXTRA_DIST += .ci/run
 
 # The Debian packages; `make deb-test` tries them.

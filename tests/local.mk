@@ -18,6 +18,7 @@ MODEL_TARGETS =
 include tests/support/local.mk
 include tests/source/local.mk
 include tests/cli/local.mk
+include tests/gearman/local.mk
 include tests/unit/client/local.mk
 include tests/unit/common/local.mk
 include tests/unit/core/local.mk
