@@ -68,7 +68,10 @@ contrib_demo_sorter_LDADD = libforkclient.la
 
 # The service: the units with the paths of this installation, and a forkd.conf with every option at
 # its default, commented out. An existing forkd.conf is kept.
-SERVICE_UNITS = contrib/systemd/forkd.service contrib/systemd/forkd-exporter@.service
+SERVICE_UNITS = \
+	contrib/systemd/forkd-exporter@.service \
+	contrib/systemd/forkd-gearman.service \
+	contrib/systemd/forkd.service
 USER_UNITS = contrib/systemd/user/forkd.service
 SOCKET_UNITS = contrib/systemd/forkd.socket contrib/systemd/forkd-exporter.socket
 EXTRA_DIST += README.md $(SERVICE_UNITS:=.in) $(USER_UNITS:=.in) $(SOCKET_UNITS)
@@ -76,6 +79,7 @@ SERVICE_FILES = $(SERVICE_UNITS) $(USER_UNITS) contrib/forkd.conf
 CLEANFILES += $(SERVICE_FILES)
 noinst_DATA = $(SERVICE_FILES)
 EXTRA_DIST += \
+	contrib/systemd/sysusers.d/forkd-gearman.conf \
 	contrib/systemd/sysusers.d/forkd.conf \
 	contrib/systemd/tmpfiles.d/forkd.conf \
 	contrib/systemd/user/forkd.socket
@@ -84,14 +88,17 @@ systemdsystemunit_DATA = $(SERVICE_UNITS) $(SOCKET_UNITS)
 systemduserunitdir = $(prefix)/lib/systemd/user
 systemduserunit_DATA = $(USER_UNITS) contrib/systemd/user/forkd.socket
 sysusersdir = $(prefix)/lib/sysusers.d
-sysusers_DATA = contrib/systemd/sysusers.d/forkd.conf
+sysusers_DATA = \
+	contrib/systemd/sysusers.d/forkd-gearman.conf \
+	contrib/systemd/sysusers.d/forkd.conf
 tmpfilesdir = $(prefix)/lib/tmpfiles.d
 tmpfiles_DATA = contrib/systemd/tmpfiles.d/forkd.conf
 endif
 
 $(SERVICE_UNITS) $(USER_UNITS): %: $(srcdir)/%.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed -e 's|[@]sbindir@|$(sbindir)|' \
-		-e 's|[@]bindir@|$(bindir)|' $(srcdir)/$@.in >$@.tmp && mv $@.tmp $@
+		-e 's|[@]bindir@|$(bindir)|' -e 's|[@]sysconfdir@|$(sysconfdir)|' \
+		$(srcdir)/$@.in >$@.tmp && mv $@.tmp $@
 
 # Examples of the use of the probes: forkd(8).
 bpftracedir = $(datadir)/forkd/bpftrace
