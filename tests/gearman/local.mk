@@ -2,3 +2,10 @@
 # Real processes with a real gearmand.
 
 SCRIPT_TESTS += tests/gearman/check-faults
+
+PROGRAM_TESTS += tests/gearman/check_gateway_fuzz
+tests_gearman_check_gateway_fuzz_SOURCES = \
+	tests/gearman/check_gateway_fuzz.c \
+	tests/gearman/protocol.c \
+	tests/gearman/protocol.h
+tests_gearman_check_gateway_fuzz_LDADD = libgearmanpayload.la $(LDADD) $(JANSSON_LIBS)
