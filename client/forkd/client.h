@@ -231,6 +231,7 @@ struct fk_request {
  *   names are no paths, and need libforkpool (forkd/pool.h): "local" is the pool of this process;
  *   "auto" is forkd as for NULL, or the pool of this process if forkd cannot be reached;
  *   "auto:MODULE:TASK" is the same, and takes forkd only if it has this task.
+ *   "gearman://HOST[:PORT][,HOST[:PORT]...]" is a cluster, and needs the package forkd-gearman.
  * options: NULL for the defaults.
  * Returns 0, or
  *	-FK_E_NOT_LISTENING     no forkd listens there
@@ -256,6 +257,7 @@ struct fk_request {
  *	-FK_E_FORKD_MEMORY      forkd has no memory or descriptors
  *	-FK_E_NOT_KEPT          the service manager cannot store the connection
  *	-FK_E_NOT_LOCAL         the pool of this process is needed, and this is libforkclient
+ *	-ENOENT                 the package forkd-gearman is not installed
  *	-EAGAIN                 this user connects too often
  *	-ENOMEM                 no memory in this process
  *	-ESHUTDOWN              it is stopping
@@ -285,8 +287,8 @@ int fk_close(fk_client *client);
 
 /*
  * Reads facts about the pool: its number of workers (compare std::thread::hardware_concurrency()),
- * nodes, scheduler and version. No round trip. Each number can change at any time.
- * Returns 0, or -ECONNRESET if the daemon is known to be gone.
+ * nodes, scheduler and version. No round trip, except with a cluster. Each number can change at any
+ * time. Returns 0, or -ECONNRESET if the daemon is known to be gone.
  */
 struct fk_pool_info {
 	uint32_t workers;     /* threads that run tasks: the parallelism of one job at most */

@@ -63,19 +63,25 @@ static int batch_check_place(const struct fk_client *client, const struct fk_job
 		return error_detail(-FK_E_OPTIONS, "FK_STRICT and place_index (%u) need a place",
 				    o->place_index);
 	case FK_PLACE_WORKER:
+	case FK_PLACE_NODE:
+		break;
+	default:
+		return error_detail(-FK_E_PLACE, "%u is no FK_PLACE_*", o->place);
+	}
+	if (client->waker.local && client->waker.local->cluster)
+		return error_detail(-FK_E_PLACE,
+				    "the cluster chooses the machine: submit the job without a "
+				    "place");
+	if (o->place == FK_PLACE_WORKER) {
 		if (o->place_index < client->n_workers)
 			return 0;
 		return error_detail(-FK_E_PLACE,
 				    "there is no such worker: %u; the pool has workers 0 to %u",
 				    o->place_index, client->n_workers - 1);
-	case FK_PLACE_NODE:
-		if (o->place_index <= JOB_PLACE_INDEX_MASK &&
-		    batch_has_node(client, o->place_index))
-			return 0;
-		return error_detail(-FK_E_PLACE, "no worker is on NUMA node %u", o->place_index);
-	default:
-		return error_detail(-FK_E_PLACE, "%u is no FK_PLACE_*", o->place);
 	}
+	if (o->place_index <= JOB_PLACE_INDEX_MASK && batch_has_node(client, o->place_index))
+		return 0;
+	return error_detail(-FK_E_PLACE, "no worker is on NUMA node %u", o->place_index);
 }
 
 /* True if a field is set that has no meaning yet. */

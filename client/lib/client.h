@@ -78,6 +78,8 @@ static inline uint32_t client_own_tasks(const struct fk_client *client)
 	return client->waker.local ? client->waker.local->n_tasks : 0;
 }
 
+#define CLIENT_TEXT 400u /* bytes of a text of a cluster, with its NUL */
+
 /* task.c: finds the pool's own task at this index. Returns 0 or -ENOMEM. */
 int task_own(fk_client *client, uint32_t index, const fk_task **ret_task);
 

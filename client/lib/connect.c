@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
+#include "client/lib/plugin.h"
 #include "common/cleanup.h"
 #include "common/crash_site.h"
 
@@ -91,6 +92,11 @@ int connect_socket(const char *path, int *ret_fd)
 	size_t length = strlen(path);
 	int err;
 
+	if (plugin_opens(path))
+		return error_say(-EOPNOTSUPP,
+				 "%s is a cluster, which takes jobs only: name the socket of a "
+				 "machine's forkd",
+				 path);
 	if (!length)
 		return error_say(-FK_E_SOCKET_PATH, "%s", fk_strerror(FK_E_SOCKET_PATH));
 	if (length >= sizeof(address.sun_path))

@@ -26,6 +26,8 @@ libclientcore_la_SOURCES = \
 	client/lib/long_job_hint.h \
 	client/lib/open.c \
 	client/lib/outcome.c \
+	client/lib/plugin.c \
+	client/lib/plugin.h \
 	client/lib/pool_info.c \
 	client/lib/publish.c \
 	client/lib/publish.h \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* open.c - fk_open(): chooses forkd's socket, or a pool in this process */
+/* open.c - fk_open(): chooses forkd's socket, a pool in this process, or a cluster */
 #include <string.h>
 
 #include "client/lib/client.h"
 #include "client/lib/connect.h"
+#include "client/lib/plugin.h"
 #include "common/util.h"
 
 int (*client_open_local)(const struct fk_open_options *options, fk_client **ret_client);
@@ -32,6 +33,13 @@ static int open_local(const struct fk_open_options *options, fk_client **ret_cli
 	return client_open_local(options, ret_client);
 }
 
+static int open_named(const char *path, const struct fk_open_options *options,
+		      fk_client **ret_client)
+{
+	return plugin_opens(path) ? plugin_open(path, options, ret_client)
+				  : client_open_socket(path, options, ret_client);
+}
+
 /* Opens the machine's forkd if it answers and has this task (NULL: any); otherwise a pool in this
  * process. */
 static int open_auto(const char *task, const struct fk_open_options *options,
@@ -43,7 +51,7 @@ static int open_auto(const char *task, const struct fk_open_options *options,
 
 	if (is_in_process(path)) /* $FORKD_SOCKET */
 		path = connect_machine();
-	if (client_open_socket(path, options, &client) < 0)
+	if (open_named(path, options, &client) < 0)
 		return open_local(options, ret_client);
 	if (task && fk_task_find(client, task, &found) < 0) {
 		fk_close(client);
@@ -65,7 +73,7 @@ int fk_open(const char *socket, const struct fk_open_options *options, fk_client
 				 "a reserved field of struct fk_open_options is not "
 				 "0: use a designated initializer");
 	if (!is_in_process(path))
-		return client_open_socket(path, options, ret_client);
+		return open_named(path, options, ret_client);
 	if (streq(path, "local"))
 		return open_local(options, ret_client);
 	return open_auto(path[4] ? path + 5 : NULL, options, ret_client);

@@ -29,6 +29,9 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info)
 {
 	const struct board *board = client->board;
 	const struct board_manager *manager = &board->manager;
+	const struct waker_local *local = client->waker.local;
+	const struct waker_cluster *cluster = local ? local->cluster : NULL;
+	char text[CLIENT_TEXT] = "";
 	uint32_t n_tasks = 0;
 	int err = client_check(client);
 
@@ -36,12 +39,15 @@ int fk_pool_info(fk_client *client, struct fk_pool_info *ret_info)
 		return err;
 	if (client_is_gone(client))
 		return -ECONNRESET;
+	err = cluster ? cluster->find(&client->waker, NULL, text, sizeof(text)) : 0;
+	if (err)
+		return error_say(err, "%s", text);
 	/* Relaxed, all of them: numbers for display. */
 	for (uint32_t i = client_own_tasks(client);
 	     i < min(load_relaxed(&board->n_tasks), LIMIT_TASKS); i++)
 		n_tasks += !(load_relaxed(&board->tasks[i].flags) & TASK_GONE);
 	*ret_info = (struct fk_pool_info){
-		.workers = client->n_workers,
+		.workers = cluster ? cluster->workers(&client->waker) : client->n_workers,
 		.nodes = count_nodes(board, client->n_workers),
 		.scheduler = load_relaxed(&manager->scheduler),
 		.modules = load_relaxed(&board->n_modules),

@@ -86,10 +86,28 @@ static int add_task(fk_client *client, uint32_t index, const char *name, const f
 	return 0;
 }
 
+/* Asks the machines of a cluster for a task; NULL: for all. Returns 0, or an error with details. */
+static int ask_cluster(fk_client *client, const char *name)
+{
+	const struct waker_local *local = client->waker.local;
+	char text[CLIENT_TEXT] = "";
+	int err;
+
+	if (!local || !local->cluster)
+		return 0;
+	err = local->cluster->find(&client->waker, name, text, sizeof(text));
+	return err ? error_detail(err, "%s", text) : 0;
+}
+
 static int find_task(fk_client *client, const char *name, const fk_task **ret_task)
 {
 	int index = board_find_task(client->board, name);
+	int err = index < 0 ? ask_cluster(client, name) : 0;
 
+	if (err)
+		return err;
+	if (index < 0)
+		index = board_find_task(client->board, name);
 	return index < 0 ? -FK_E_NO_TASK : add_task(client, (uint32_t)index, name, ret_task);
 }
 
@@ -152,8 +170,10 @@ int fk_task_next(fk_client *client, const fk_task **task)
 	int err = client_check(client);
 	uint32_t n;
 
+	if (!err && !*task)
+		err = ask_cluster(client, NULL);
 	if (err)
-		return err;
+		return error_of_task(client, err, "");
 	err = -FK_E_NO_MORE_TASKS;
 	/* ORDER board/tasks [B1]: acquire, an entry is complete before it is counted. Pairs with
 	 * module_write_entry(). */

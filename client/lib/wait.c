@@ -176,18 +176,23 @@ int fk_outcome(fk_client *client, fk_job job, int *ret_code, int *ret_signo)
 }
 
 /* Sets the text for a job that is not DONE. Returns err. */
-static int wait_explain(const struct fk_client *client, const struct client_end *end, int err)
+static int wait_explain(struct fk_client *client, fk_job job, const struct client_end *end, int err)
 {
+	const struct waker_local *local = client->waker.local;
 	int begun = end->run_ns != 0;
 	const fk_task *task = NULL;
-	char text[256];
+	char text[CLIENT_TEXT];
 
+	if (local && local->cluster &&
+	    local->cluster->explain(&client->waker, (uint32_t)(job & 0xffffu),
+				    client_generation(job), text, sizeof(text)))
+		return error_say(err, "%s", text);
 	/* The arguments are the most frequent cause of all other codes. The pool's own tasks call
 	 * others, whose arguments are not known here. */
 	if (end->outcome == JOB_FAILED && begun && end->code != -ENOMEM && end->code != -EPROTO)
 		task = task_of_hash(client, end->task_hash);
 	(void)error_outcome(text, sizeof(text), (int)end->outcome, end->code, (int)end->signo,
-			    begun, client->waker.local != NULL);
+			    begun, local != NULL);
 	if (!task || task->index < client_own_tasks(client))
 		return error_say(err, "%s", text);
 	return error_say(err, "%s (%s%s%s)", text, task->text, task->help[0] ? ": " : "",
@@ -204,7 +209,7 @@ int fk_result(fk_client *client, fk_job job, void *result, size_t size)
 		return error_of_task(client, err, "");
 	err = error_of_outcome(end.outcome, end.code, end.run_ns != 0);
 	if (err)
-		return wait_explain(client, &end, err);
+		return wait_explain(client, job, &end, err);
 	if (size < end.result_size)
 		return error_say(-FK_E_RESULT_SIZE,
 				 "the result has %u bytes, there is room for %zu", end.result_size,

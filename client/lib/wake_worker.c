@@ -100,7 +100,7 @@ static int waker_wake_word(const struct board *board, uint32_t at, uint32_t valu
 
 	/* A worker of a pool in this process may have no thread yet. */
 	if (waker && waker->local && at < LIMIT_WORKERS && !load_relaxed(&board->workers[at].tid)) {
-		waker->local->wake(at);
+		waker->local->wake(waker, at);
 		return 1;
 	}
 	if (waker && load_relaxed(&waker->woken[at]) == sleep) {

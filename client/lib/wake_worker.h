@@ -22,7 +22,7 @@
 
 struct waker;
 
-/* A pool in this process. */
+/* A pool in this process, or of a plugin. */
 struct waker_local {
 	/* Takes a message in place of the socket. Returns as proto_send() does. */
 	int (*send)(struct waker *waker, const void *message);
@@ -31,10 +31,23 @@ struct waker_local {
 	/* Sets the address space of the client's imports. */
 	void (*import)(struct waker *waker, char *base);
 	/* Wakes a worker that has no thread yet. */
-	void (*wake)(uint32_t worker);
+	void (*wake)(struct waker *waker, uint32_t worker);
 	/* True if the calling thread is a worker of the pool, which must not sleep. */
 	int (*is_worker)(void);
-	uint32_t n_tasks; /* of the pool itself, at the beginning of the board */
+	uint32_t n_tasks;		     /* of the pool itself, at the beginning of the board */
+	const struct waker_cluster *cluster; /* NULL: the pool is in this process */
+};
+
+/* The pool of a plugin, which passes jobs on to several machines: plugin.h. */
+struct waker_cluster {
+	/* Enters tasks into the board. name: a task that is not there; NULL: all. error: size
+	 * bytes, set on failure. Returns 0, -FK_E_NO_TASK, or an error of fk_open(). */
+	int (*find)(struct waker *waker, const char *name, char *error, size_t size);
+	/* Copies the text of a job's outcome. False if it has none. */
+	int (*explain)(struct waker *waker, uint32_t job, uint32_t generation, char *text,
+		       size_t size);
+	/* Returns the number of jobs that the machines run at a time, as far as known. */
+	uint32_t (*workers)(struct waker *waker);
 };
 
 /* How a client reaches the pool, and the threads that it has woken. The latter are hints, and 0 at

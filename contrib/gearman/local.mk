@@ -40,3 +40,23 @@ bin_PROGRAMS += forkd-gearman
 forkd_gearman_SOURCES = contrib/gearman/gateway.c
 forkd_gearman_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS) $(LIBSYSTEMD_CFLAGS)
 forkd_gearman_LDADD = libgearmangateway.la libgearmanpayload.la $(FORKCTL_LIBS) $(LIBSYSTEMD_LIBS)
+
+# gearman:// of fk_open(): client/lib/plugin.h.
+plugin_LTLIBRARIES = client-gearman.la
+client_gearman_la_SOURCES =
+client_gearman_la_LIBADD = libgearmanclient.la
+client_gearman_la_LDFLAGS = -module -avoid-version -shared $(COMMON_LDFLAGS)
+# Its parts, for the tests.
+noinst_LTLIBRARIES += libgearmanclient.la
+libgearmanclient_la_SOURCES = \
+	contrib/gearman/client_cluster.h \
+	contrib/gearman/client_jobs.c \
+	contrib/gearman/client_jobs.h \
+	contrib/gearman/client_plugin.c \
+	contrib/gearman/client_server.c \
+	contrib/gearman/client_server.h \
+	contrib/gearman/client_tasks.c \
+	contrib/gearman/client_tasks.h \
+	contrib/gearman/packet.h
+libgearmanclient_la_CFLAGS = $(libgearmanpayload_la_CFLAGS)
+libgearmanclient_la_LIBADD = libgearmanpayload.la libshm.la libcommon.la

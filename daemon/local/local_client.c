@@ -34,6 +34,13 @@ static int local_send(struct waker *waker, const void *message)
 	return 0;
 }
 
+/* struct waker_local.wake */
+static void local_wake(struct waker *waker, uint32_t worker)
+{
+	(void)waker;
+	local_pool_wake(worker);
+}
+
 /* struct waker_local.close */
 static void local_close(struct waker *waker)
 {
@@ -53,7 +60,7 @@ static int local_is_worker(void)
 }
 
 static const struct waker_local local_waker = {
-	.wake = local_pool_wake,
+	.wake = local_wake,
 	.send = local_send,
 	.close = local_close,
 	.import = local_import,
@@ -144,7 +151,7 @@ static int local_check(const fk_client *client)
 	if (!client)
 		return error_say(-FK_E_NULL, "client is NULL: pass one of fk_open_local(), except "
 					     "for loops and calls within a task");
-	err = client->waker.local ? client_check(client) : -FK_E_NOT_LOCAL;
+	err = client->waker.local == &local_waker ? client_check(client) : -FK_E_NOT_LOCAL;
 	return err ? error_of_task(client, err, "") : 0;
 }
 

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
 # Tests of the units in contrib/gearman.
 
-PROGRAM_TESTS += tests/unit/gearman/check_payload
+PROGRAM_TESTS += tests/unit/gearman/check_client tests/unit/gearman/check_payload
 
 tests_unit_gearman_check_payload_SOURCES = \
 	tests/unit/gearman/check_payload.c \
 	tests/unit/gearman/vectors.h
 tests_unit_gearman_check_payload_LDADD = libgearmanpayload.la $(LDADD) $(JANSSON_LIBS)
+
+tests_unit_gearman_check_client_SOURCES = \
+	tests/unit/gearman/check_client.c \
+	tests/unit/gearman/stub_server.c \
+	tests/unit/gearman/stub_server.h
+tests_unit_gearman_check_client_LDADD = libgearmanpayload.la $(LDADD) $(JANSSON_LIBS)
+EXTRA_tests_unit_gearman_check_client_DEPENDENCIES = client-gearman.la
 
 # Authors of other clients can use them, too.
 EXTRA_DIST += \
