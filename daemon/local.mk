@@ -107,7 +107,11 @@ daemon_modules_sort_la_SOURCES = daemon/modules/sort.c daemon/modules/array.h
 daemon_modules_sort_la_CFLAGS = $(MODULE_CFLAGS)
 daemon_modules_sort_la_LDFLAGS = $(MODULE_LDFLAGS)
 
-daemon_modules_uts_la_SOURCES = daemon/modules/uts.c daemon/modules/uts_tree.c daemon/modules/uts_tree.h
+daemon_modules_uts_la_SOURCES = \
+	daemon/modules/uts.c \
+	daemon/modules/uts_range.h \
+	daemon/modules/uts_tree.c \
+	daemon/modules/uts_tree.h
 daemon_modules_uts_la_CFLAGS = $(MODULE_CFLAGS) $(NETTLE_CFLAGS)
 daemon_modules_uts_la_LDFLAGS = $(MODULE_LDFLAGS)
 daemon_modules_uts_la_LIBADD = $(NETTLE_LIBS) -lm

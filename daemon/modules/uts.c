@@ -3,7 +3,7 @@
  * modules/uts.c - walks a tree of the Unbalanced Tree Search benchmark
  *
  * A task for every node; the trees are in uts_tree.c. The frame of a task is bounded: a node with
- * more than FANOUT children forks slices of them, which are tasks of the same kind on the same
+ * more than UTS_FANOUT children forks slices of them, which are tasks of the same kind on the same
  * node. So the frames of the 17844 nested nodes of T3L are small, and the 2000 children of a root
  * can all run in parallel.
  *
@@ -15,48 +15,10 @@
 
 #include <forkd/task.h>
 
-#include "modules/uts_tree.h"
+#include "modules/uts_range.h"
 
-#define FANOUT 8
-
-/* A node, and some of its children. */
-struct range {
-	struct uts_node node;
-	int32_t first;
-	int32_t count; /* 0 for a leaf, and for it only */
-};
-
-/* Returns the number of children for each fork of a walk over count children. */
-static inline int32_t step(int32_t count)
-{
-	if (count <= FANOUT)
-		return 1;
-	if (count <= FANOUT * FANOUT)
-		return FANOUT;
-	return (count + FANOUT - 1) / FANOUT;
-}
-
-/* Returns the range of the fork that begins at the child first + done. */
-static inline struct range part_of(const struct uts_tree *tree, const struct range *range,
-				   int32_t done)
-{
-	int32_t size = step(range->count);
-	struct range part;
-
-	if (range->count <= FANOUT) {
-		uts_child(&range->node, range->first + done, &part.node);
-		part.first = 0;
-		part.count = uts_children(tree, &part.node);
-		return part;
-	}
-	part.node = range->node;
-	part.first = range->first + done;
-	part.count = size < range->count - done ? size : range->count - done;
-	return part;
-}
-
-FK_FINE_TASK(struct uts_count, walk, (const struct uts_tree *, tree, struct range, range),
-	     struct uts_count part[FANOUT];
+FK_FINE_TASK(struct uts_count, walk, (const struct uts_tree *, tree, struct uts_range, range),
+	     struct uts_count part[UTS_FANOUT];
 	     int32_t done; int32_t parts;)
 {
 	if (!range.count)
@@ -67,12 +29,13 @@ FK_BODY(walk)
 	struct uts_count sum;
 
 	self->parts = 0;
-	for (self->done = 0; self->done < self->range.count; self->done += step(self->range.count))
+	for (self->done = 0; self->done < self->range.count;
+	     self->done += uts_step(self->range.count))
 		FK_FORK(part[self->parts++], walk, self->tree,
-			part_of(self->tree, &self->range, self->done));
+			uts_part(self->tree, &self->range, self->done));
 	FK_JOIN();
 	sum = (struct uts_count){ 0, 0, self->range.node.depth };
-	if (!self->range.first && self->range.count <= FANOUT)
+	if (!self->range.first && self->range.count <= UTS_FANOUT)
 		sum.nodes = 1;
 	for (int32_t i = 0; i < self->parts; i++)
 		uts_count_add(&sum, &self->part[i]);
@@ -94,7 +57,7 @@ FK_TASK(struct result, uts, (struct fk_str, tree), struct uts_count sum;)
 FK_BODY(uts)
 {
 	const struct uts_tree *tree = uts_tree_find(self->tree.data);
-	struct range root = { .first = 0 };
+	struct uts_range root = { .first = 0 };
 
 	uts_root(tree, &root.node);
 	root.count = uts_children(tree, &root.node);
