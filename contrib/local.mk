@@ -165,3 +165,5 @@ uninstall-local:
 	if cmp -s contrib/forkd.conf '$(DESTDIR)$(forkdconfdir)/forkd.conf'; then \
 		rm -f '$(DESTDIR)$(forkdconfdir)/forkd.conf'; fi
 	rmdir '$(DESTDIR)$(forkdconfdir)/forkd.conf.d' 2>/dev/null || :
+
+include contrib/mpi/local.mk

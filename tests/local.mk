@@ -40,6 +40,7 @@ include tests/soak/local.mk
 include tests/bench/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
+include tests/mpi/local.mk
 include tests/numa/local.mk
 include tests/sim/local.mk
 
