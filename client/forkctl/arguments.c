@@ -186,7 +186,8 @@ int forkctl_find(fk_client *client, const char *name, const char *list, const fk
 {
 	int err = fk_task_find(client, name, ret_task);
 
-	if (err == -FK_E_NO_TASK)
+	/* A cluster says more. */
+	if (err == -FK_E_NO_TASK && !client->waker.local)
 		return forkctl_fail(FORKCTL_USAGE, "there is no task %s: `%s` lists tasks", name,
 				    list);
 	if (err)

@@ -93,7 +93,7 @@ int forkctl_cancel_jobs(const char *socket, int argc, char *argv[])
 	for (int i = 1; !err && i < argc; i++)
 		err = cancel_parse(argv[i], &ask);
 	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+		err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	for (int i = 1; i < argc; i++)

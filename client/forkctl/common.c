@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "client/lib/connect.h"
+#include "client/lib/plugin.h"
 #include "common/util.h"
 
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client)
@@ -22,6 +24,20 @@ int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_cli
 	if (err)
 		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
 	return 0;
+}
+
+int forkctl_open_machine(const char *socket, uint32_t n_jobs, uint64_t heap_size,
+			 fk_client **ret_client)
+{
+	const char *path = connect_path(socket);
+
+	if (plugin_opens(path))
+		return forkctl_fail(
+			FORKCTL_USAGE,
+			"%s is a cluster: this command is for one machine's forkd, whose "
+			"socket --socket names; a cluster has `call` and `tasks`",
+			path);
+	return forkctl_open(socket, n_jobs, heap_size, ret_client);
 }
 
 int forkctl_write(int fd, const void *data, size_t size)

@@ -33,6 +33,10 @@ int forkctl_fail(int code, const char *format, ...) __attribute__((format(printf
 /* Connects; prints errors. Returns 0 or an exit code. */
 int forkctl_open(const char *socket, uint32_t n_jobs, uint64_t heap_size, fk_client **ret_client);
 
+/* The same for a command that is about one machine's forkd: refuses a cluster. */
+int forkctl_open_machine(const char *socket, uint32_t n_jobs, uint64_t heap_size,
+			 fk_client **ret_client);
+
 /* Reports a name that no option of forkd has. Returns 0 or an exit code. */
 int forkctl_check_option(const char *command, const char *name);
 

@@ -197,7 +197,7 @@ int forkctl_counters(const char *socket, int argc, char *argv[])
 		return err;
 	if (o.http)
 		return counters_http(socket);
-	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	if (o.openmetrics)

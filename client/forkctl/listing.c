@@ -72,7 +72,7 @@ int listing_open(const char *socket, const struct forkctl_option *options, bool 
 {
 	int err = listing_parse(options, patterns, argc, argv, ret);
 
-	return err ? err : forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, ret_client);
+	return err ? err : forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, ret_client);
 }
 
 static bool listing_fits(const char *pattern, const char *text, bool task)

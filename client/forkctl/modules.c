@@ -81,7 +81,7 @@ int forkctl_modules(const char *socket, int argc, char *argv[])
 		return forkctl_fail(FORKCTL_USAGE,
 				    "modules: the argument must be check, load or unload, not %s",
 				    argv[1]);
-	err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
 	rows = module_rows(client->board);

@@ -132,7 +132,7 @@ static int load_find(const char *socket, const char *word, char *ret_name, size_
 {
 	fk_client *client;
 	uint32_t n;
-	int err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	int err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &client);
 
 	if (err)
 		return err;

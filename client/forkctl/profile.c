@@ -280,7 +280,7 @@ static int run_job(const char *socket, void *context)
 	const struct board *board;
 	const char *name;
 	fk_client *client;
-	int err = forkctl_open(socket, 1, case_heap(&job->given), &client);
+	int err = forkctl_open_machine(socket, 1, case_heap(&job->given), &client);
 
 	if (err)
 		return err;

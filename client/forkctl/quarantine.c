@@ -55,7 +55,7 @@ static int quarantine_list(const char *socket, const struct listing *l)
 	fk_client *client;
 	json_t *row;
 	size_t i;
-	int err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
+	int err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &client);
 
 	if (err)
 		return err;

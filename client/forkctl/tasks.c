@@ -93,11 +93,20 @@ int forkctl_tasks(const char *socket, int argc, char *argv[])
 	fk_client *client;
 	json_t *row;
 	struct listing l;
-	int err = listing_open(socket, forkctl_tasks_options, true, argc, argv, &l, &client);
+	int err = listing_parse(forkctl_tasks_options, true, argc, argv, &l);
+	const fk_task *first = NULL;
 	size_t i;
 
+	if (!err)
+		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &client);
 	if (err)
 		return err;
+	/* Enters the tasks of a cluster into the board. */
+	err = fk_task_next(client, &first);
+	if (err && err != -FK_E_NO_MORE_TASKS) {
+		(void)fk_close(client);
+		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
+	}
 	rows = task_rows(client);
 	listing_select(&l, rows, "task");
 	(void)fk_close(client);

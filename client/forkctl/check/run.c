@@ -169,7 +169,7 @@ static int make_calls(const char *socket, void *context)
 	struct forkctl_outcome outcome = { 0 };
 	fk_client *client;
 	int go_on;
-	int err = forkctl_open(socket, 4, case_heap(c), &client);
+	int err = forkctl_open_machine(socket, 4, case_heap(c), &client);
 
 	if (err)
 		return err;

@@ -259,7 +259,7 @@ int forkctl_top(const char *socket, int argc, char *argv[])
 	top_init(&top, o.interval.ns);
 	err = choose(&top, &o);
 	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &look.client);
+		err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &look.client);
 	if (err)
 		return err;
 	if (o.batch || o.once)

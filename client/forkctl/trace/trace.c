@@ -308,7 +308,7 @@ int forkctl_trace(const char *socket, int argc, char *argv[])
 	int err = parse(&t, argc, argv);
 
 	if (!err)
-		err = forkctl_open(socket, 1, FORKCTL_HEAP_SMALL, &t.client);
+		err = forkctl_open_machine(socket, 1, FORKCTL_HEAP_SMALL, &t.client);
 	if (err)
 		return err;
 	t.signals = forkctl_catch_signals(&t.old_mask);
