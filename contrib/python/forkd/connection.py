@@ -105,14 +105,16 @@ class Connection:
                 "forkd runs tasks of its modules, by name (\"MODULE:TASK\"), "
                 f"and no Python objects: got a {type(name).__name__}")
         found = ffi.new("const fk_task **")
-        code = -lib.FK_E_NO_TASK if "\0" in name else lib.fk_task_find(
-            self.client, name.encode("utf-8", "surrogateescape"), found)
-        if code == -lib.FK_E_NO_TASK:
+        if "\0" in name:
             raise errors.UnknownTask(
                 f"no module has a task {name!r}: `forkctl tasks` lists all "
-                "tasks", code, name)
+                "tasks", -lib.FK_E_NO_TASK, name)
+        code = lib.fk_task_find(
+            self.client, name.encode("utf-8", "surrogateescape"), found)
         if code:
-            raise errors.Error(f"{name}: {text_of(code)}", code, name)
+            kind = (errors.UnknownTask if code == -lib.FK_E_NO_TASK
+                    else errors.Error)
+            raise kind(last_text(), code, name)
         return self._task(found[0])
 
     def tasks(self) -> list[Task]:

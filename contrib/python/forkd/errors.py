@@ -174,7 +174,7 @@ def job_error(task: str, outcome: int, code: int, signo: int,
     """Returns the error for a job whose outcome is not DONE.
 
     outcome: an outcome, or a negative errno of fk_outcome(). refusal: the
-    library's text for a job that the pool has not started, otherwise "".
+    library's text for a job that is not known to have begun, otherwise "".
     """
     if outcome == ECONNRESET:
         return disconnected(task)
@@ -192,8 +192,11 @@ def job_error(task: str, outcome: int, code: int, signo: int,
         crashed.signal = signo or None
         return crashed
     other, error = _OTHERS[Outcome(outcome)]
+    name = other.outcome.name
+    if refusal.startswith(f"{name}: "):  # of a cluster
+        return other(f"{task}: {refusal}", error, task)
     why = ": more CPU time than job-cpu-max" if code == EDQUOT else ""
-    return other(f"{task}: {other.outcome.name}{why}", error, task)
+    return other(f"{task}: {name}{why}", error, task)
 
 
 # What a job fails with if the pool has not started it.

@@ -235,7 +235,7 @@ class Job:
             self._release()
 
     def _refusal_text(self) -> str:
-        """Returns why the pool did not start the task, or "".
+        """Returns the text of a job that is not known to have begun, or "".
 
         Called after fk_result().
         """

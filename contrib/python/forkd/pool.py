@@ -108,7 +108,8 @@ class Pool(concurrent.futures.Executor):
         """Connects, or raises ConnectError.
 
         socket: path of forkd's socket; None for $FORKD_SOCKET, or else the
-        machine's forkd, or else the user's own. n_jobs: maximum number of jobs
+        machine's forkd, or else the user's own; or the name of a cluster,
+        "gearman://HOST[:PORT][,HOST[:PORT]...]". n_jobs: maximum number of jobs
         in flight; 0 for 256. heap_size: initial bytes of shared heap, which
         grows when it is full; 0 for 1 MiB.
         """
