@@ -2,6 +2,7 @@
 dist_noinst_SCRIPTS += \
 	contrib/check \
 	contrib/demo/run \
+	contrib/gearman/demo/run \
 	contrib/gearman/scale \
 	contrib/install-packages \
 	contrib/quickstart

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Real processes with a real gearmand.
 
-SCRIPT_TESTS += tests/gearman/check-faults
+SCRIPT_TESTS += tests/gearman/check-demo tests/gearman/check-faults
 
 PROGRAM_TESTS += tests/gearman/check_gateway_fuzz
 tests_gearman_check_gateway_fuzz_SOURCES = \
