@@ -3,7 +3,12 @@
 
 SCRIPT_TESTS += tests/gearman/check-demo tests/gearman/check-faults
 
-PROGRAM_TESTS += tests/gearman/check_gateway_fuzz
+PROGRAM_TESTS += tests/gearman/check_cluster tests/gearman/check_gateway_fuzz
+tests_gearman_check_cluster_SOURCES = \
+	tests/gearman/check_cluster.c \
+	tests/gearman/protocol.c \
+	tests/gearman/protocol.h
+EXTRA_tests_gearman_check_cluster_DEPENDENCIES = client-gearman.la forkd-gearman
 tests_gearman_check_gateway_fuzz_SOURCES = \
 	tests/gearman/check_gateway_fuzz.c \
 	tests/gearman/protocol.c \

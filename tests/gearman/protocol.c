@@ -275,25 +275,28 @@ static int await_server(pid_t server, uint16_t port)
 	return -ETIMEDOUT;
 }
 
+pid_t protocol_server_at(uint16_t port)
+{
+	pid_t parent = getpid(), server = fork();
+	int err;
+
+	if (server < 0)
+		return -errno;
+	if (!server)
+		exec_server(port, parent);
+	err = await_server(server, port);
+	return err ? err : server;
+}
+
 pid_t protocol_server(uint16_t *ret_port)
 {
-	int err = -EADDRINUSE;
+	pid_t server = -EADDRINUSE;
 
-	for (unsigned int i = 0; i < TRIES && err == -EADDRINUSE; i++) {
-		uint16_t port = free_port();
-		pid_t parent = getpid(), server = fork();
-
-		if (server < 0)
-			return -errno;
-		if (!server)
-			exec_server(port, parent);
-		err = await_server(server, port);
-		if (!err) {
-			*ret_port = port;
-			return server;
-		}
+	for (unsigned int i = 0; i < TRIES && server == -EADDRINUSE; i++) {
+		*ret_port = free_port();
+		server = protocol_server_at(*ret_port);
 	}
-	return err;
+	return server;
 }
 
 void protocol_kill(pid_t child)

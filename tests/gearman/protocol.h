@@ -60,5 +60,8 @@ int protocol_read(struct protocol *protocol, struct protocol_packet *ret_packet)
  * -EADDRINUSE (others take each port that was free), -ETIMEDOUT. */
 pid_t protocol_server(uint16_t *ret_port);
 
+/* The same at this port. */
+pid_t protocol_server_at(uint16_t port);
+
 /* Kills a child and waits for it. */
 void protocol_kill(pid_t child);
