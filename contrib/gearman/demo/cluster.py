@@ -10,6 +10,7 @@ namespace with a cable (a veth pair) to the bridge, a forkd and a gateway.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import ModuleType
 
 HOST = "10.99.0.1"
 PORT = 4730
@@ -55,7 +57,10 @@ def enter(limits: dict[str, float] | None = None) -> None:
     directory = Path(tempfile.mkdtemp(prefix="forkd-cluster-"))
     directory.chmod(0o755)  # tasks can run as another user
     groups = _limit(limits or {})
-    env = os.environ | {_DIRECTORY: str(directory), _CGROUPS: ":".join(groups), "PATH": _path()}
+    env = os.environ | {
+        _DIRECTORY: str(directory), _CGROUPS: ":".join(groups), "PATH": _path(),
+        # The libraries of the build, for import_forkd().
+        "LD_LIBRARY_PATH": str(BUILD / ".libs"), "FORKD_PLUGIN_DIR": str(BUILD / ".libs")}
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, lambda *_: sys.exit(1))
     child = subprocess.Popen([*unshare, sys.executable, *sys.argv], env=env)
@@ -76,6 +81,17 @@ def enter(limits: dict[str, float] | None = None) -> None:
 def _children(pid: int) -> list[int]:
     return [int(word) for thread in Path(f"/proc/{pid}/task").glob("*/children")
             for word in _words(thread)]
+
+
+def import_forkd() -> ModuleType:
+    """Builds the Python package for this build, and imports it."""
+    directory = Path(os.environ[_DIRECTORY])
+    subprocess.run([sys.executable, "setup.py", "-q", "build", "--build-base",
+                    str(directory / "base"), "--build-lib", str(directory / "python")],
+                   cwd=Path(__file__).resolve().parents[2] / "python", check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    sys.path.insert(0, str(directory / "python"))
+    return importlib.import_module("forkd")
 
 
 def limited() -> bool:
