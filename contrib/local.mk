@@ -124,6 +124,7 @@ dist_guide_DATA = \
 	contrib/guide/benchmarks.csv \
 	contrib/guide/benchmarks.md \
 	contrib/guide/client.md \
+	contrib/guide/cluster.md \
 	contrib/guide/composability.svg \
 	contrib/guide/contributing.md \
 	contrib/guide/debug.md \
