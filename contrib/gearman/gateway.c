@@ -175,13 +175,14 @@ static int run(struct gateway *gateway, const sigset_t *signals)
 	static struct slot_server servers[GATEWAY_SERVERS];
 	static struct exporter exporter;
 	struct slots slots = { 0 };
-	int err;
+	int err = 0;
 
-	for (uint32_t i = 0; i < gateway->options->n_servers; i++)
-		servers[i] = (struct slot_server){
-			.address = &gateway->options->servers[i],
-			.turn = PTHREAD_MUTEX_INITIALIZER,
-		};
+	for (uint32_t i = 0; i < gateway->options->n_servers && !err; i++)
+		err = slot_server_init(&servers[i], &gateway->options->servers[i]);
+	if (err)
+		return err;
+	gateway->servers = servers;
+	gateway->n_servers = gateway->options->n_servers;
 	exporter =
 		(struct exporter){ gateway->metrics, servers, gateway->options->n_servers, -1, 0 };
 	err = export(&exporter, gateway->options->metrics);

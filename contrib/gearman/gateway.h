@@ -25,6 +25,7 @@
 struct functions;
 struct journal;
 struct gateway_metrics;
+struct slot_server;
 
 /* A connection to forkd, which all slots share. */
 struct link {
@@ -37,6 +38,8 @@ struct gateway {
 	const struct gateway_options *options;
 	struct journal *journal; /* NULL: none */
 	struct gateway_metrics *metrics;
+	struct slot_server *servers;
+	uint32_t n_servers;
 	_Atomic uint32_t epoch; /* I3 */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* link, functions or stopping */

@@ -120,8 +120,9 @@ static enum verdict enter(struct run *run)
 	}
 	if (err == -EINVAL)
 		return end(run, PAYLOAD_REFUSED, err,
-			   "the job has no unique id, and the task is not idempotent: give the job "
-			   "one, or see --idempotent of forkd-gearman(8)");
+			   "the job has no unique id of at most 64 bytes, and the task is not "
+			   "idempotent: give "
+			   "it one, or see --idempotent of forkd-gearman(8)");
 	if (err) {
 		(void)snprintf(text, sizeof(text), "cannot write the journal: %s",
 			       fk_strerror(err));
@@ -151,16 +152,15 @@ static bool is_stopping(const fk_client *client)
 static enum verdict failed(struct run *run, fk_job job, int err)
 {
 	const char *text = fk_error_text(), *name;
-	struct fk_timings timings = { 0 };
 	int code = 0, signo = 0;
 	int outcome = fk_outcome(run->client, job, &code, &signo);
 	size_t n;
 
 	if (outcome < 0)
 		return lost(run, true);
-	(void)fk_timings(run->client, job, &timings);
+	/* Whether it had begun is not known: if the manager ends a job, its times are not set. */
 	if (outcome == FK_CANCELLED && is_stopping(run->client))
-		return lost(run, timings.run_ns != 0);
+		return lost(run, true);
 	if (outcome == FK_FAILED && err == -FK_E_TASK_GONE && run->tries++ < JOB_TRIES)
 		return VERDICT_AGAIN;
 	if (outcome == FK_LOST)

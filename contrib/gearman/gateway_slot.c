@@ -126,6 +126,46 @@ static int grab(struct slot *slot)
 	}
 }
 
+int slot_server_init(struct slot_server *server, const struct gateway_server *address)
+{
+	int err;
+
+	*server = (struct slot_server){ .address = address };
+	err = pthread_mutex_init(&server->lock, NULL);
+	return err ? -err : -pthread_cond_init(&server->freed, NULL);
+}
+
+void slot_server_wake(struct slot_server *server)
+{
+	/* With the lock: a slot that has read the old epoch waits. */
+	(void)pthread_mutex_lock(&server->lock);
+	(void)pthread_cond_broadcast(&server->freed);
+	(void)pthread_mutex_unlock(&server->lock);
+}
+
+/* Waits for the turn. Returns false if the functions change. */
+static bool take_turn(struct slot *slot)
+{
+	struct slot_server *server = slot->server;
+	bool taken;
+
+	(void)pthread_mutex_lock(&server->lock);
+	while (server->taken && !slot_changed(slot))
+		(void)pthread_cond_wait(&server->freed, &server->lock);
+	taken = !slot_changed(slot);
+	server->taken |= taken;
+	(void)pthread_mutex_unlock(&server->lock);
+	return taken;
+}
+
+static void give_turn(struct slot *slot)
+{
+	(void)pthread_mutex_lock(&slot->server->lock);
+	slot->server->taken = false;
+	(void)pthread_cond_signal(&slot->server->freed);
+	(void)pthread_mutex_unlock(&slot->server->lock);
+}
+
 /* As grab(), in turn with the other slots of the server. The listing slot has no others. */
 static int grab_in_turn(struct slot *slot)
 {
@@ -133,9 +173,10 @@ static int grab_in_turn(struct slot *slot)
 
 	if (slot->listing)
 		return grab(slot);
-	(void)pthread_mutex_lock(&slot->server->turn);
-	err = slot_changed(slot) ? SLOT_CHANGED : grab(slot);
-	(void)pthread_mutex_unlock(&slot->server->turn);
+	if (!take_turn(slot))
+		return SLOT_CHANGED;
+	err = grab(slot);
+	give_turn(slot);
 	return err;
 }
 

@@ -23,9 +23,11 @@ struct gateway_server;
 struct slot_server {
 	const struct gateway_server *address;
 	_Atomic uint32_t connected; /* the listing slot is connected */
-	/* Held by the slot that requests a job, or sleeps until there is one: the server wakes all
-	 * workers that sleep for one job. */
-	pthread_mutex_t turn;
+	/* The slot that requests a job, or sleeps until there is one, has the turn: for one job the
+	 * server wakes all workers that sleep. */
+	pthread_mutex_t lock;
+	pthread_cond_t freed;
+	bool taken;
 };
 
 struct slot {
@@ -42,6 +44,11 @@ struct slot {
 	bool settled;	/* gateway_settled() was called */
 	bool reported;	/* the listing slot has logged that the server cannot be reached */
 };
+
+int slot_server_init(struct slot_server *server, const struct gateway_server *address);
+
+/* Wakes the slots that wait for their turn, after a change of the epoch. */
+void slot_server_wake(struct slot_server *server);
 
 /* Starts the thread of a slot. It ends after gateway_stop(). Returns 0 or a negative errno. */
 int slot_start(struct slot *slot, struct gateway *gateway, struct slot_server *server,

@@ -10,7 +10,7 @@
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
 #include "contrib/gearman/gateway.h"
-#include "contrib/gearman/gateway_metrics.h"
+#include "contrib/gearman/gateway_slot.h"
 
 int gateway_init(struct gateway *gateway, const struct gateway_options *options)
 {
@@ -37,6 +37,8 @@ static void announce(struct gateway *gateway)
 {
 	(void)add_relaxed(&gateway->epoch, 1);
 	(void)pthread_cond_broadcast(&gateway->changed);
+	for (uint32_t i = 0; i < gateway->n_servers; i++)
+		slot_server_wake(&gateway->servers[i]);
 }
 
 /* ------------------------------------------------------------------------------ links */

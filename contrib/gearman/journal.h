@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOURNAL_UNIQUE 128u /* bytes of a unique id at most: 64 in Gearman */
+#define JOURNAL_UNIQUE 64u /* bytes of a unique id at most, as in gearmand */
 
 struct journal;
 
