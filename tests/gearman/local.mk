@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Real processes with a real gearmand.
 
-SCRIPT_TESTS += tests/gearman/check-demo tests/gearman/check-faults
+SCRIPT_TESTS += \
+	tests/gearman/check-demo \
+	tests/gearman/check-faults \
+	tests/gearman/check-gateway
 
 PROGRAM_TESTS += tests/gearman/check_cluster tests/gearman/check_gateway_fuzz
 tests_gearman_check_cluster_SOURCES = \
