@@ -2,7 +2,8 @@
 /*
  * gateway_slot.c - a thread that runs one job at a time, of one job server
  *
- *	functions -> connect -> turn { grab -> sleep -> grab -> job } -> run -> answer -> turn ...
+ *	functions -> connect -> grab -> job -> run -> answer -> grab ...
+ *	                             -> no job -> turn { grab -> sleep -> grab -> job } -> run ...
  *
  * INVARIANTS
  *   I1. A slot closes a connection that works only when it has no job: after NO_JOB or an answer.
@@ -10,8 +11,9 @@
  *   I2. A slot that sleeps requests a job after each time limit, and the server must answer. So a
  *       connection that was cut without an end is detected, and replaced (peer.c, I2).
  *   I3. The functions of a connection do not change: a slot connects again when they have changed.
- *   I4. One slot of a server has the turn until it has a job. It gives the turn on before it
- *       receives the payload.
+ *   I4. Only the slot with the turn of a server sleeps there. It has the turn until it has a job,
+ *       and gives it on before it receives the payload. The next one requests a job before it
+ *       sleeps. So as long as the server has jobs, no slot waits for another.
  */
 #include "contrib/gearman/gateway_slot.h"
 
@@ -82,48 +84,56 @@ static int open_peer(struct slot *slot, const struct functions *functions)
 	return err;
 }
 
-/* An error is the answer to WORK_FAIL after an exception (gateway_job.c). */
-static bool is_expected(int type)
+/* Reads a packet that has no job. An error is the answer to WORK_FAIL after an exception
+ * (gateway_job.c). */
+static int drop(struct slot *slot, int type)
 {
-	return type == PEER_NO_JOB || type == PEER_NOOP || type == PEER_ERROR;
+	int err = peer_read(&slot->peer, NULL, NULL, 0);
+
+	return err || type == PEER_NO_JOB || type == PEER_NOOP || type == PEER_ERROR ? err
+										     : -EPROTO;
 }
 
-/* Requests a job. Returns 0 (the head of PEER_ASSIGN is received), SLOT_CHANGED, or a negative
- * errno. */
-static int grab(struct slot *slot)
+/* Requests a job. Returns 0 (the head of PEER_ASSIGN is received), PEER_NO_JOB, SLOT_CHANGED, or a
+ * negative errno. */
+static int request(struct slot *slot)
 {
-	struct peer *peer = &slot->peer;
-	bool asleep = false, asked = false;
+	int err = slot_changed(slot) ? SLOT_CHANGED : peer_send(&slot->peer, PEER_GRAB, NULL, 0);
 
-	for (;;) {
-		int err = asleep || asked ? 0 : peer_send(peer, PEER_GRAB, NULL, 0);
-		int type;
+	/* A NOOP may arrive before the answer. */
+	while (!err) {
+		int type = peer_next(&slot->peer, false, slot_changed, slot);
 
-		if (err)
-			return err;
-		asked = !asleep;
-		type = peer_next(peer, asleep, slot_changed, slot);
-		if (type == -EINTR)
-			return SLOT_CHANGED;
-		if (type < 0 && type != -ETIME)
+		if (type < 0)
 			return type;
 		report(slot, 0);
 		if (type == PEER_ASSIGN)
 			return 0;
-		err = peer_read(peer, NULL, NULL, 0);
-		if (!err && type == PEER_NO_JOB) {
-			if (slot_changed(slot))
-				return SLOT_CHANGED;
-			err = peer_send(peer, PEER_PRE_SLEEP, NULL, 0);
-			asked = false;
-		}
-		if (!err && type > 0 && !is_expected(type))
-			err = -EPROTO;
-		if (err)
-			return err;
-		/* A NOOP may arrive before the answer to a request. */
-		asleep = type == PEER_NO_JOB || (asleep && type == PEER_ERROR);
+		err = drop(slot, type);
+		if (!err && type == PEER_NO_JOB)
+			return type;
 	}
+	return err;
+}
+
+/* Sleeps after NO_JOB, until there is a job or a time limit has passed. Returns 0, SLOT_CHANGED, or
+ * a negative errno. */
+static int sleep_idle(struct slot *slot)
+{
+	int err = peer_send(&slot->peer, PEER_PRE_SLEEP, NULL, 0);
+
+	while (!err) {
+		int type = peer_next(&slot->peer, true, slot_changed, slot);
+
+		if (type == -ETIME)
+			return 0;
+		if (type < 0)
+			return type == -EINTR ? SLOT_CHANGED : type;
+		err = drop(slot, type);
+		if (type == PEER_NOOP)
+			break;
+	}
+	return err;
 }
 
 int slot_server_init(struct slot_server *server, const struct gateway_server *address)
@@ -166,17 +176,20 @@ static void give_turn(struct slot *slot)
 	(void)pthread_mutex_unlock(&slot->server->lock);
 }
 
-/* As grab(), in turn with the other slots of the server. The listing slot has no others. */
-static int grab_in_turn(struct slot *slot)
+/* Waits for a job. Returns as request(), but not PEER_NO_JOB. */
+static int grab(struct slot *slot)
 {
-	int err;
+	int err = request(slot);
 
-	if (slot->listing)
-		return grab(slot);
-	if (!take_turn(slot))
+	if (err != PEER_NO_JOB)
+		return err;
+	/* The listing slot has other functions: it does not take turns. */
+	if (!slot->listing && !take_turn(slot))
 		return SLOT_CHANGED;
-	err = grab(slot);
-	give_turn(slot);
+	while ((err = request(slot)) == PEER_NO_JOB && !(err = sleep_idle(slot)))
+		;
+	if (!slot->listing)
+		give_turn(slot);
 	return err;
 }
 
@@ -186,7 +199,7 @@ static int work(struct slot *slot)
 	int err = 0;
 
 	while (!err) {
-		err = grab_in_turn(slot);
+		err = grab(slot);
 		if (!err) {
 			err = gateway_job_run(slot);
 			memory_trim(&slot->memory);

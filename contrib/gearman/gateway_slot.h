@@ -23,8 +23,8 @@ struct gateway_server;
 struct slot_server {
 	const struct gateway_server *address;
 	_Atomic uint32_t connected; /* the listing slot is connected */
-	/* The slot that requests a job, or sleeps until there is one, has the turn: for one job the
-	 * server wakes all workers that sleep. */
+	/* The slot that sleeps until there is a job has the turn: for one job the server wakes all
+	 * workers that sleep. */
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
 	bool taken;
