@@ -5,9 +5,10 @@
  * INVARIANTS
  *   I1. No byte is written beyond the memory of the caller: it has made memory for peer->left
  *       bytes. Sizes that the server sends are compared with those of the buffer and of names.
- *   I2. A call that sends or receives makes progress once in timeout_ns, or fails. The kernel also
- *       ends a connection whose data is not acknowledged for that time, or that does not answer
- *       probes while it is idle. So connections that no thread uses end as well.
+ *   I2. A call that sends or receives makes progress once in timeout_ns, or fails: this is the time
+ *       limit of the socket. The kernel also ends a connection whose data is not acknowledged for
+ *       that time, or that does not answer probes while it is idle. So connections that no thread
+ *       uses end as well.
  */
 #include "contrib/gearman/peer.h"
 
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -34,18 +36,6 @@ static const char peer_request[4] = "\0REQ", peer_answer[4] = "\0RES";
 
 /* ------------------------------------------------------------------------------ connect */
 
-/* Waits until the socket is ready, for at most ms. Returns 0, or -ETIMEDOUT. */
-static int wait_ready(const struct peer *peer, short events, uint64_t ms)
-{
-	struct pollfd p = { .fd = peer->fd, .events = events };
-	int n;
-
-	do
-		n = poll(&p, 1, (int)min(ms, UINT64_C(0x7fffffff)));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n ? 0 : -ETIMEDOUT;
-}
-
 static uint64_t timeout_ms(const struct peer *peer)
 {
 	return max(peer->timeout_ns / NSEC_PER_MSEC, UINT64_C(1));
@@ -56,7 +46,10 @@ static void set_limits(const struct peer *peer)
 {
 	unsigned int ms = (unsigned int)min(timeout_ms(peer), UINT64_C(0x7fffffff));
 	int on = 1, s = (int)max(ms / 1000u, 1u), probes = PEER_PROBES;
+	struct timeval limit = { ms / 1000u, ms % 1000u * 1000u };
 
+	(void)setsockopt(peer->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	(void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	(void)setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(peer->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	(void)setsockopt(peer->fd, IPPROTO_TCP, TCP_KEEPIDLE, &s, sizeof(s));
@@ -68,18 +61,13 @@ static void set_limits(const struct peer *peer)
 static int connect_to(struct peer *peer, const struct addrinfo *address)
 {
 	int err = 0;
-	socklen_t size = sizeof(err);
 
-	peer->fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	peer->fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (peer->fd < 0)
 		return -errno;
 	set_limits(peer);
 	if (connect(peer->fd, address->ai_addr, address->ai_addrlen) < 0)
-		err = -errno;
-	if (err == -EINPROGRESS)
-		err = wait_ready(peer, POLLOUT, timeout_ms(peer));
-	if (!err && getsockopt(peer->fd, SOL_SOCKET, SO_ERROR, &err, &size) == 0)
-		err = -err;
+		err = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
 	if (err)
 		peer->fd = safe_close(peer->fd);
 	return err;
@@ -126,26 +114,18 @@ static void advance(struct msghdr *message, size_t n)
 	}
 }
 
-static int send_all(const struct peer *peer, struct msghdr *message)
+/* The error of a call that made no progress. */
+static int socket_error(void)
 {
-	while (message->msg_iovlen) {
-		ssize_t n = sendmsg(peer->fd, message, MSG_NOSIGNAL);
-		int err = n < 0 ? -errno : 0;
-
-		if (n >= 0)
-			advance(message, (size_t)n);
-		else if (err == -EAGAIN)
-			err = wait_ready(peer, POLLOUT, timeout_ms(peer));
-		if (err && err != -EINTR)
-			return err;
-	}
-	return 0;
+	return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
 int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *parts, size_t n)
 {
 	struct iovec iov[1 + PEER_PARTS];
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = 1 + n };
+	/* A job has ended: a request for the next one follows. The kernel sends both together. */
+	int flags = MSG_NOSIGNAL | (type == PEER_COMPLETE || type == PEER_FAIL ? MSG_MORE : 0);
 	uint32_t words[2] = { htobe32((uint32_t)type) };
 	char head[PEER_HEAD];
 	size_t size = 0;
@@ -161,12 +141,20 @@ int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *
 	memcpy(head, peer_request, 4);
 	memcpy(head + 4, words, sizeof(words));
 	iov[0] = (struct iovec){ head, sizeof(head) };
-	return send_all(peer, &message);
+	while (message.msg_iovlen) {
+		ssize_t sent = sendmsg(peer->fd, &message, flags);
+
+		if (sent >= 0)
+			advance(&message, (size_t)sent);
+		else if (errno != EINTR)
+			return socket_error();
+	}
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------ receive */
 
-/* Receives what there is, of at most size bytes. Returns the number, or -EAGAIN. */
+/* Waits for data, and receives at most size bytes. Returns the number. */
 static ssize_t receive(const struct peer *peer, void *data, size_t size)
 {
 	ssize_t n;
@@ -174,22 +162,7 @@ static ssize_t receive(const struct peer *peer, void *data, size_t size)
 	do
 		n = recv(peer->fd, data, size, 0);
 	while (n < 0 && errno == EINTR);
-	return n > 0 ? n : n < 0 ? -errno : -ECONNRESET;
-}
-
-/* The same, but waits for data. */
-static ssize_t receive_some(const struct peer *peer, void *data, size_t size)
-{
-	for (;;) {
-		ssize_t n = receive(peer, data, size);
-		int err;
-
-		if (n != -EAGAIN)
-			return n;
-		err = wait_ready(peer, POLLIN, timeout_ms(peer));
-		if (err)
-			return err;
-	}
+	return n > 0 ? n : n < 0 ? socket_error() : -ECONNRESET;
 }
 
 /* Receives more into the buffer. */
@@ -204,7 +177,7 @@ static int fill(struct peer *peer)
 		peer->end -= peer->at;
 		peer->at = 0;
 	}
-	n = receive_some(peer, peer->buffer + peer->end, PEER_BUFFER - peer->end);
+	n = receive(peer, peer->buffer + peer->end, PEER_BUFFER - peer->end);
 	if (n < 0)
 		return (int)n;
 	peer->end += (size_t)n;
@@ -216,16 +189,17 @@ static int wait_idle(const struct peer *peer, bool (*ended)(const void *context)
 		     const void *context)
 {
 	uint64_t until = clock_ns() + peer->timeout_ns;
-	int err;
+	struct pollfd p = { .fd = peer->fd, .events = POLLIN };
+	int n;
 
 	if (peer->at < peer->end)
 		return 0;
 	do {
 		if (ended(context))
 			return -EINTR;
-		err = wait_ready(peer, POLLIN, min(timeout_ms(peer), (uint64_t)PEER_TICK));
-	} while (err == -ETIMEDOUT && clock_ns() < until);
-	return err == -ETIMEDOUT ? -ETIME : err;
+		n = poll(&p, 1, (int)min(timeout_ms(peer), (uint64_t)PEER_TICK));
+	} while ((n < 0 && errno == EINTR) || (!n && clock_ns() < until));
+	return n > 0 ? 0 : n ? -errno : -ETIME;
 }
 
 int peer_next(struct peer *peer, bool idle, bool (*ended)(const void *context), const void *context)
@@ -309,8 +283,8 @@ int peer_read(struct peer *peer, void *data, char *ret_start, size_t n)
 			memcpy(to, peer->buffer + peer->at, (size_t)received);
 		peer->at += (size_t)received;
 		if (!received)
-			received = receive_some(peer, to ? to : peer->buffer,
-						to ? peer->left : min(peer->left, PEER_BUFFER));
+			received = receive(peer, to ? to : peer->buffer,
+					   to ? peer->left : min(peer->left, PEER_BUFFER));
 		if (received > 0)
 			peer->left -= (uint32_t)received;
 		if (received > 0 && to)

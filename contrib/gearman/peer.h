@@ -58,7 +58,8 @@ void peer_close(struct peer *peer);
 /* All of the following return a negative errno if the connection has ended, or must be closed:
  * -ETIMEDOUT, -ECONNRESET, -EPROTO, ... */
 
-/* Sends a packet whose data is n parts. */
+/* Sends a packet whose data is n parts. The kernel may keep PEER_COMPLETE and PEER_FAIL for 200 ms,
+ * and send them together with the next packet or the end of the connection. */
 int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *parts, size_t n);
 
 /*
