@@ -12,7 +12,8 @@ dist_man_MANS += \
 	man/forkd-fibers.7 \
 	man/forkd-metrics.7 \
 	man/forkd-modules.7 \
-	man/forkd-modules-shipped.7
+	man/forkd-modules-shipped.7 \
+	man/forkd-gearman.8
 
 noinst_PROGRAMS += man/counters-man
 man_counters_man_SOURCES = man/counters_man.c
