@@ -80,19 +80,17 @@ static int entry_name(const char *function, const char *unique, struct entry *re
 	return 0;
 }
 
-/* Reads the line of an entry. */
+/* Reads the line of an entry. Returns JOURNAL_STARTED. */
 static int entry_read(const struct journal *journal, const char *name, char *ret_by, size_t size)
 {
 	_cleanup_close_ int fd = openat(journal->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	ssize_t n = fd < 0 ? -1 : read(fd, ret_by, size - 1);
 
-	if (n < 0)
-		return -errno;
-	ret_by[n] = '\0';
+	ret_by[max(n, (ssize_t)0)] = '\0';
 	ret_by[strcspn(ret_by, "\n")] = '\0';
 	text_make_line(ret_by, strlen(ret_by));
 	if (!*ret_by)
-		(void)snprintf(ret_by, size, "a gateway that ended at once");
+		(void)snprintf(ret_by, size, "another gateway");
 	return JOURNAL_STARTED;
 }
 
