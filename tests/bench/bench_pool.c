@@ -77,19 +77,25 @@ static void build_tree(char *ret, size_t size)
 	}
 }
 
+void bench_pool_path(char *ret_path, size_t size, const char *program)
+{
+	char tree[2048];
+
+	build_tree(tree, sizeof(tree));
+	(void)snprintf(ret_path, size, "%s/%s", tree, program);
+}
+
 static void exec_forkd(const struct bench_pool *pool, const char *modules,
 		       const char *const *options, pid_t parent)
 {
 	const char *bin = getenv("FORKD_BIN");
 	const char *args[16] = { "forkd", "--config=/dev/null", "--log-level=error" };
 	size_t n = 3;
-	char tree[2048];
 	char forkd[4096];
 	char directory[4096];
 
-	build_tree(tree, sizeof(tree));
-	snprintf(forkd, sizeof(forkd), "%s/forkd", tree);
-	snprintf(directory, sizeof(directory), "%s/%s", tree, modules);
+	bench_pool_path(forkd, sizeof(forkd), "forkd");
+	bench_pool_path(directory, sizeof(directory), modules);
 	args[n++] = "--socket";
 	args[n++] = pool->socket;
 	args[n++] = "--module-dir";

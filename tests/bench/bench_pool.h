@@ -2,6 +2,7 @@
 /* bench_pool.h - a private forkd of this build tree for one benchmark program */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -30,6 +31,9 @@ void bench_pool_start_with(struct bench_pool *pool, const char *modules, int wor
 
 /* The same with its own defaults: a worker on each core, the usual limits. */
 void bench_pool_start_plain(struct bench_pool *pool, const char *modules);
+
+/* Writes the path of a program of this build tree, which is found from /proc/self/exe. */
+void bench_pool_path(char *ret_path, size_t size, const char *program);
 
 /* Stops the daemon, waits until manager and pool have ended, removes the directory. May be called
  * twice. */

@@ -157,6 +157,20 @@ tests_bench_bench_jobs_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_latency_LDADD = $(BENCH_CLIENT_LIBS)
 tests_bench_bench_steals_LDADD = $(BENCH_CLIENT_LIBS)
 
+# Through a Gearman server: the gateway of this build, and a worker with libgearman.
+if HAVE_GEARMAN
+BENCH_BUILT += tests/bench/bench_gearman
+EXTRA_PROGRAMS += tests/bench/bench_gearman
+tests_bench_bench_gearman_SOURCES = \
+	tests/bench/bench_gearman.c \
+	tests/bench/usage.c \
+	tests/bench/usage.h \
+	tests/gearman/protocol.c \
+	tests/gearman/protocol.h
+tests_bench_bench_gearman_CFLAGS = $(AM_CFLAGS) $(GEARMAN_CFLAGS)
+tests_bench_bench_gearman_LDADD = libgearmangateway.la libgearmanpayload.la $(BENCH_CLIENT_LIBS) $(GEARMAN_LIBS)
+endif
+
 # Several processes at the same time. The side of forkd is a client with the flags of the tree.
 EXTRA_PROGRAMS += tests/bench/bench_compose tests/bench/compose_forkd tests/bench/compose_local
 tests_bench_bench_compose_SOURCES = \
@@ -260,6 +274,7 @@ BENCH_DRIVER = \
 	tests/bench/driver/deques.py \
 	tests/bench/driver/fibers.py \
 	tests/bench/driver/forkd.py \
+	tests/bench/driver/gearman.py \
 	tests/bench/driver/growth.py \
 	tests/bench/driver/latency.py \
 	tests/bench/driver/local.py \
