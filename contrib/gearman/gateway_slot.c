@@ -223,6 +223,8 @@ static void *slot_run(void *context)
 		if (!err)
 			err = work(slot);
 		peer_close(&slot->peer);
+		/* It may keep a link that is lost. */
+		memory_fini(&slot->memory);
 		if (err == SLOT_CHANGED)
 			continue;
 		report(slot, err);
@@ -230,7 +232,6 @@ static void *slot_run(void *context)
 						     SLOT_BACK_OFF_MAX)))
 			break;
 	}
-	memory_fini(&slot->memory);
 	return NULL;
 }
 

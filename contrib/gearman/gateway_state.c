@@ -2,6 +2,7 @@
 /* gateway_state.c - the state that the threads of forkd-gearman share: gateway.h */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/sysinfo.h>
 
 #include "client/lib/client.h"
 #include "common/clock.h"
@@ -183,10 +184,10 @@ static void replace(struct gateway *gateway, struct functions *functions, struct
 int gateway_connect(struct gateway *gateway)
 {
 	const struct gateway_options *o = gateway->options;
-	/* A slot for each job, of each server. */
-	const struct fk_open_options options = {
-		.n_jobs = o->n_servers * o->jobs > 256 ? o->n_servers * o->jobs : 0,
-	};
+	/* A slot for each job, of each server. The first connection tells how many workers there
+	 * are: until then, at most one for each CPU. */
+	uint32_t n = o->n_servers * (o->jobs ? o->jobs : 2 * (uint32_t)get_nprocs_conf());
+	const struct fk_open_options options = { .n_jobs = n > 256 ? n : 0 };
 	struct functions *functions;
 	struct link *link = calloc(1, sizeof(*link));
 	int err;
