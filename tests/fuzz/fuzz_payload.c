@@ -137,7 +137,7 @@ static void fill(const struct signature *signature, const struct payload *payloa
 static void check_answer_of(const struct signature *signature, struct payload *payload,
 			    uint64_t seed)
 {
-	uint64_t results[SIGNATURE_MAX_RESULTS];
+	uint64_t results[SIGNATURE_MAX_RESULTS] = { 0 };
 	struct fk_timings timings = { seed, ~seed };
 	char error[PAYLOAD_ERROR];
 	int finite = 1, r;
