@@ -15,6 +15,7 @@
 #include "contrib/gearman/gateway_job.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -196,8 +197,24 @@ static enum verdict finish(struct run *run, fk_job job)
 	return err ? end(run, fk_outcome_name(FK_FAILED), err, error) : VERDICT_DONE;
 }
 
+/* Returns the worker of the CPU that the thread runs on, or UINT32_MAX. The thread waits for the
+ * job and leaves the CPU to the worker: no other CPU must be woken, neither now nor at the end. */
+static uint32_t worker_here(const fk_client *client)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu();
+
+	/* Relaxed: a hint. As a rule there is a worker for each CPU, in this order. */
+	if (cpu < client->n_workers && load_relaxed(&client->board->workers[cpu].cpu) == cpu)
+		return cpu;
+	for (uint32_t i = 0; i < client->n_workers; i++)
+		if (load_relaxed(&client->board->workers[i].cpu) == cpu)
+			return i;
+	return UINT32_MAX;
+}
+
 static enum verdict submit(struct run *run)
 {
+	uint32_t worker = worker_here(run->client);
 	const struct fk_request request = {
 		.task = run->task,
 		.values = run->payload.values,
@@ -206,6 +223,8 @@ static enum verdict submit(struct run *run)
 			.timeout_ns = run->payload.timeout_ns,
 			.weight = run->payload.weight,
 			.flags = run->idempotent ? FK_IDEMPOTENT : 0,
+			.place = worker == UINT32_MAX ? FK_PLACE_ANY : FK_PLACE_WORKER,
+			.place_index = worker == UINT32_MAX ? 0 : worker,
 		},
 	};
 	enum verdict verdict;

@@ -199,6 +199,9 @@ int gateway_connect(struct gateway *gateway)
 		free(link);
 		return err;
 	}
+	/* A wait that spins would keep the CPU from the worker: worker_here() in gateway_job.c. */
+	link->client->spin_max = 0;
+	store_relaxed(&link->client->spin, 0);
 	functions = functions_read(link->client);
 	if (!functions) {
 		(void)fk_close(link->client);
