@@ -335,9 +335,9 @@ static int answer_failed(const struct run *run)
 		{ line, payload_format_exception(line, run->outcome, run->code, run->text) },
 	};
 	const struct peer_part handle = { run->handle, strlen(run->handle) };
-	int err = peer_send(peer, run->is_frame ? PEER_EXCEPTION : PEER_WARNING, parts, 2);
+	int err = peer_send(peer, run->is_frame ? PACKET_EXCEPTION : PACKET_WARNING, parts, 2);
 
-	return err ? err : peer_send(peer, PEER_FAIL, &handle, 1);
+	return err ? err : peer_send(peer, PACKET_FAIL, &handle, 1);
 }
 
 static int answer(const struct run *run, enum verdict verdict)
@@ -347,7 +347,7 @@ static int answer(const struct run *run, enum verdict verdict)
 		{ run->answer, run->answer_size },
 	};
 
-	return verdict == VERDICT_DONE ? peer_send(&run->slot->peer, PEER_COMPLETE, parts, 2)
+	return verdict == VERDICT_DONE ? peer_send(&run->slot->peer, PACKET_COMPLETE, parts, 2)
 				       : answer_failed(run);
 }
 

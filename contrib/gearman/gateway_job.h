@@ -5,7 +5,7 @@
 struct slot;
 
 /*
- * Receives the job of a PEER_ASSIGN, runs its task, or lists those of a module, and sends the
+ * Receives the job of a PACKET_ASSIGN, runs its task, or lists those of a module, and sends the
  * answer or an exception. Returns 0, or a negative errno: the connection must be closed.
  */
 int gateway_job_run(struct slot *slot);

@@ -78,8 +78,8 @@ static int open_peer(struct slot *slot, const struct functions *functions)
 	for (uint32_t i = 0; i < n && !err; i++) {
 		const char *name = slot->listing ? functions->modules[i] : functions->tasks[i];
 
-		err = peer_send(&slot->peer, PEER_CAN_DO, &(struct peer_part){ name, strlen(name) },
-				1);
+		err = peer_send(&slot->peer, PACKET_CAN_DO,
+				&(struct peer_part){ name, strlen(name) }, 1);
 	}
 	return err;
 }
@@ -90,15 +90,16 @@ static int drop(struct slot *slot, int type)
 {
 	int err = peer_read(&slot->peer, NULL, NULL, 0);
 
-	return err || type == PEER_NO_JOB || type == PEER_NOOP || type == PEER_ERROR ? err
-										     : -EPROTO;
+	return err || type == PACKET_NO_JOB || type == PACKET_NOOP || type == PACKET_ERROR
+		     ? err
+		     : -EPROTO;
 }
 
-/* Requests a job. Returns 0 (the head of PEER_ASSIGN is received), PEER_NO_JOB, SLOT_CHANGED, or a
- * negative errno. */
+/* Requests a job. Returns 0 (the head of PACKET_ASSIGN is received), PACKET_NO_JOB, SLOT_CHANGED,
+ * or a negative errno. */
 static int request(struct slot *slot)
 {
-	int err = slot_changed(slot) ? SLOT_CHANGED : peer_send(&slot->peer, PEER_GRAB, NULL, 0);
+	int err = slot_changed(slot) ? SLOT_CHANGED : peer_send(&slot->peer, PACKET_GRAB, NULL, 0);
 
 	/* A NOOP may arrive before the answer. */
 	while (!err) {
@@ -107,10 +108,10 @@ static int request(struct slot *slot)
 		if (type < 0)
 			return type;
 		report(slot, 0);
-		if (type == PEER_ASSIGN)
+		if (type == PACKET_ASSIGN)
 			return 0;
 		err = drop(slot, type);
-		if (!err && type == PEER_NO_JOB)
+		if (!err && type == PACKET_NO_JOB)
 			return type;
 	}
 	return err;
@@ -120,7 +121,7 @@ static int request(struct slot *slot)
  * a negative errno. */
 static int sleep_idle(struct slot *slot)
 {
-	int err = peer_send(&slot->peer, PEER_PRE_SLEEP, NULL, 0);
+	int err = peer_send(&slot->peer, PACKET_PRE_SLEEP, NULL, 0);
 
 	while (!err) {
 		int type = peer_next(&slot->peer, true, slot_changed, slot);
@@ -130,7 +131,7 @@ static int sleep_idle(struct slot *slot)
 		if (type < 0)
 			return type == -EINTR ? SLOT_CHANGED : type;
 		err = drop(slot, type);
-		if (type == PEER_NOOP)
+		if (type == PACKET_NOOP)
 			break;
 	}
 	return err;
@@ -176,17 +177,17 @@ static void give_turn(struct slot *slot)
 	(void)pthread_mutex_unlock(&slot->server->lock);
 }
 
-/* Waits for a job. Returns as request(), but not PEER_NO_JOB. */
+/* Waits for a job. Returns as request(), but not PACKET_NO_JOB. */
 static int grab(struct slot *slot)
 {
 	int err = request(slot);
 
-	if (err != PEER_NO_JOB)
+	if (err != PACKET_NO_JOB)
 		return err;
 	/* The listing slot has other functions: it does not take turns. */
 	if (!slot->listing && !take_turn(slot))
 		return SLOT_CHANGED;
-	while ((err = request(slot)) == PEER_NO_JOB && !(err = sleep_idle(slot)))
+	while ((err = request(slot)) == PACKET_NO_JOB && !(err = sleep_idle(slot)))
 		;
 	if (!slot->listing)
 		give_turn(slot);

@@ -32,6 +32,7 @@ libgearmangateway_la_SOURCES = \
 	contrib/gearman/journal.h \
 	contrib/gearman/memory.c \
 	contrib/gearman/memory.h \
+	contrib/gearman/packet.h \
 	contrib/gearman/peer.c \
 	contrib/gearman/peer.h
 libgearmangateway_la_CFLAGS = $(AM_CFLAGS) $(FORKCTL_CFLAGS)

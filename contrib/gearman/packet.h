@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * packet.h - the packets of the Gearman protocol that a client sends and receives
+ * packet.h - the packets of the Gearman protocol that clients and workers send and receive
  *
  * A packet is a head of 12 bytes and its data. The head is the magic, a type and the size of the
  * data, each of 4 bytes, big-endian. The data has arguments separated by a byte 0. The last one
@@ -20,8 +20,12 @@
 #define PACKET_ANSWER  "\0RES"
 
 enum packet_type {
-	PACKET_SUBMIT = 7,	 /* function, unique id, payload */
-	PACKET_CREATED = 8,	 /* handle */
+	PACKET_CAN_DO = 1, /* function */
+	PACKET_PRE_SLEEP = 4,
+	PACKET_NOOP = 6,
+	PACKET_SUBMIT = 7,  /* function, unique id, payload */
+	PACKET_CREATED = 8, /* handle */
+	PACKET_NO_JOB = 10,
 	PACKET_COMPLETE = 13,	 /* handle, answer */
 	PACKET_FAIL = 14,	 /* handle */
 	PACKET_ERROR = 19,	 /* code, text */
@@ -29,6 +33,9 @@ enum packet_type {
 	PACKET_EXCEPTION = 25,	 /* handle, text */
 	PACKET_OPTION = 26,	 /* name of an option */
 	PACKET_OPTION_SET = 27,	 /* the same */
+	PACKET_WARNING = 29,	 /* handle, text */
+	PACKET_GRAB = 30,	 /* a request with the unique id */
+	PACKET_ASSIGN = 31,	 /* handle, function, unique id, payload */
 	PACKET_SUBMIT_LOW = 33,	 /* as PACKET_SUBMIT */
 };
 

@@ -12,7 +12,6 @@
  */
 #include "contrib/gearman/peer.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -28,11 +27,8 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define PEER_HEAD   12u
 #define PEER_PARTS  4u
 #define PEER_PROBES 3 /* of a connection that is idle */
-
-static const char peer_request[4] = "\0REQ", peer_answer[4] = "\0RES";
 
 /* ------------------------------------------------------------------------------ connect */
 
@@ -120,14 +116,13 @@ static int socket_error(void)
 	return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
-int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *parts, size_t n)
+int peer_send(struct peer *peer, enum packet_type type, const struct peer_part *parts, size_t n)
 {
 	struct iovec iov[1 + PEER_PARTS];
 	struct msghdr message = { .msg_iov = iov, .msg_iovlen = 1 + n };
 	/* A job has ended: a request for the next one follows. The kernel sends both together. */
-	int flags = MSG_NOSIGNAL | (type == PEER_COMPLETE || type == PEER_FAIL ? MSG_MORE : 0);
-	uint32_t words[2] = { htobe32((uint32_t)type) };
-	char head[PEER_HEAD];
+	int flags = MSG_NOSIGNAL | (type == PACKET_COMPLETE || type == PACKET_FAIL ? MSG_MORE : 0);
+	char head[PACKET_HEAD];
 	size_t size = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -137,9 +132,7 @@ int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *
 	}
 	if (size > UINT32_MAX)
 		return -EMSGSIZE;
-	words[1] = htobe32((uint32_t)size);
-	memcpy(head, peer_request, 4);
-	memcpy(head + 4, words, sizeof(words));
+	packet_write_head(head, type, (uint32_t)size);
 	iov[0] = (struct iovec){ head, sizeof(head) };
 	while (message.msg_iovlen) {
 		ssize_t sent = sendmsg(peer->fd, &message, flags);
@@ -204,19 +197,17 @@ static int wait_idle(const struct peer *peer, bool (*ended)(const void *context)
 
 int peer_next(struct peer *peer, bool idle, bool (*ended)(const void *context), const void *context)
 {
-	uint32_t words[2];
+	uint32_t type;
 	int err = idle ? wait_idle(peer, ended, context) : 0;
 
-	while (!err && peer->end - peer->at < PEER_HEAD)
+	while (!err && peer->end - peer->at < PACKET_HEAD)
 		err = fill(peer);
 	if (err)
 		return err;
-	if (memcmp(peer->buffer + peer->at, peer_answer, 4) != 0)
+	if (!packet_read_head(peer->buffer + peer->at, &type, &peer->left))
 		return -EPROTO;
-	memcpy(words, peer->buffer + peer->at + 4, sizeof(words));
-	peer->at += PEER_HEAD;
-	peer->left = be32toh(words[1]);
-	return be32toh(words[0]) > INT16_MAX ? -EPROTO : (int)be32toh(words[0]);
+	peer->at += PACKET_HEAD;
+	return type > INT16_MAX ? -EPROTO : (int)type;
 }
 
 /* Returns the number of bytes of three arguments at the start of n bytes, or 0: there are fewer. */

@@ -2,37 +2,21 @@
 /*
  * peer.h - a worker's connection to a job server: packets of the Gearman protocol, with time limits
  *
- * libgearman 1.1.20 is not used. After an exception its worker sends no WORK_FAIL, so the job never
- * ends at the server. A time limit frees the job into which a packet is being received. It copies
- * each answer, and the Debian package has no TLS for workers.
- *
- * A packet is a head of 12 bytes (magic, type and size, of 4 bytes each, big-endian), and arguments
- * with a byte 0 between them; the last one ends with the packet.
+ * libgearman 1.1.20 is not used. If a time limit passes in its worker, it frees the job into which
+ * a packet is being received. Without a time limit a slot cannot be stopped, and does not detect a
+ * network that was cut. It also copies each answer, and has no TLS for workers in Debian.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
+
+#include "contrib/gearman/packet.h"
 
 #define PEER_BUFFER 8192u /* bytes that are received before they are wanted */
 #define PEER_NAMES  1024u /* bytes of handle, function and unique id of a job, at most */
 #define PEER_TICK   500u  /* ms: how late peer_next() sees that it is to end, at most */
-
-enum peer_packet {
-	PEER_CAN_DO = 1, /* function */
-	PEER_PRE_SLEEP = 4,
-	PEER_NOOP = 6,
-	PEER_NO_JOB = 10,
-	PEER_COMPLETE = 13,  /* handle, answer */
-	PEER_FAIL = 14,	     /* handle */
-	PEER_ERROR = 19,     /* code, text */
-	PEER_EXCEPTION = 25, /* handle, text */
-	PEER_WARNING = 29,   /* handle, text */
-	PEER_GRAB = 30,	     /* GRAB_JOB_UNIQ */
-	PEER_ASSIGN = 31,    /* JOB_ASSIGN_UNIQ: handle, function, unique id, payload */
-};
 
 /* A connection. One thread. */
 struct peer {
@@ -58,9 +42,9 @@ void peer_close(struct peer *peer);
 /* All of the following return a negative errno if the connection has ended, or must be closed:
  * -ETIMEDOUT, -ECONNRESET, -EPROTO, ... */
 
-/* Sends a packet whose data is n parts. The kernel may keep PEER_COMPLETE and PEER_FAIL for 200 ms,
- * and send them together with the next packet or the end of the connection. */
-int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *parts, size_t n);
+/* Sends a packet whose data is n parts. The kernel may keep PACKET_COMPLETE and PACKET_FAIL for
+ * 200 ms, and send them together with the next packet or the end of the connection. */
+int peer_send(struct peer *peer, enum packet_type type, const struct peer_part *parts, size_t n);
 
 /*
  * Receives the head of the next packet. The data of the packet before must have been read.
@@ -71,8 +55,8 @@ int peer_send(struct peer *peer, enum peer_packet type, const struct peer_part *
 int peer_next(struct peer *peer, bool idle, bool (*ended)(const void *context),
 	      const void *context);
 
-/* Reads the arguments of a PEER_ASSIGN in front of the payload. They are valid until the next call.
- */
+/* Reads the arguments of a PACKET_ASSIGN in front of the payload. They are valid until the next
+ * call. */
 int peer_read_names(struct peer *peer, const char **ret_handle, const char **ret_function,
 		    const char **ret_unique);
 

@@ -66,7 +66,7 @@ START_TEST(packet_is_sent_with_head_and_parts)
 	char got[sizeof(expected) - 1];
 
 	connect_peer(TIMEOUT);
-	ck_assert_int_eq(peer_send(&peer, PEER_COMPLETE, parts, 2), 0);
+	ck_assert_int_eq(peer_send(&peer, PACKET_COMPLETE, parts, 2), 0);
 	ck_assert_int_eq(recv(server, got, sizeof(got), MSG_WAITALL), sizeof(got));
 	ck_assert_mem_eq(got, expected, sizeof(got));
 }
@@ -82,9 +82,9 @@ START_TEST(job_that_arrives_byte_by_byte_is_read)
 	connect_peer(10 * NSEC_PER_SEC);
 	for (size_t i = 0; i < sizeof(packets) - 1; i++)
 		server_write(&packets[i], 1);
-	ck_assert_int_eq(next(), PEER_NOOP);
+	ck_assert_int_eq(next(), PACKET_NOOP);
 	ck_assert_uint_eq(peer.left, 0);
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
 	ck_assert_str_eq(handle, "H:1");
 	ck_assert_str_eq(function, "m:t");
@@ -96,7 +96,7 @@ START_TEST(job_that_arrives_byte_by_byte_is_read)
 }
 END_TEST
 
-/* Sends the head of a PEER_ASSIGN with size bytes of data. */
+/* Sends the head of a PACKET_ASSIGN with size bytes of data. */
 static void server_assign(uint32_t size)
 {
 	char head[12] = "\0RES\0\0\0\x1f";
@@ -117,12 +117,12 @@ START_TEST(payload_is_dropped_up_to_its_end)
 	SERVER("h\0f\0u\0abc");
 	server_write(zeros, sizeof(zeros));
 	SERVER("\0RES\0\0\0\x0a\0\0\0\0");
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
 	ck_assert_uint_eq(peer.left, 3 + sizeof(zeros));
 	ck_assert_int_eq(peer_read(&peer, NULL, start, 4), 0);
 	ck_assert_mem_eq(start, "abc\0", 4);
-	ck_assert_int_eq(next(), PEER_NO_JOB);
+	ck_assert_int_eq(next(), PACKET_NO_JOB);
 }
 END_TEST
 
@@ -139,7 +139,7 @@ START_TEST(payload_is_received_into_exactly_its_memory)
 	server_assign(6 + sizeof(sent));
 	SERVER("h\0f\0u\0");
 	server_write(sent, sizeof(sent));
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
 	ck_assert_int_eq(peer_read(&peer, data, NULL, 0), 0);
 	ck_assert_mem_eq(data, sent, sizeof(sent));
@@ -155,11 +155,11 @@ START_TEST(start_of_a_short_payload_is_the_payload)
 	connect_peer(10 * NSEC_PER_SEC);
 	server_assign(8);
 	SERVER("h\0f\0u\0xy\0RES\0\0\0\x0a\0\0\0\0");
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
 	ck_assert_int_eq(peer_read(&peer, NULL, start, 4), 0);
 	ck_assert_str_eq(start, "xy");
-	ck_assert_int_eq(next(), PEER_NO_JOB);
+	ck_assert_int_eq(next(), PACKET_NO_JOB);
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(malformed_packets_end_the_connection)
 	connect_peer(10 * NSEC_PER_SEC);
 	server_assign(5);
 	SERVER("h\0f\0u");
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), -EPROTO);
 	peer_close(&peer);
 
@@ -191,7 +191,7 @@ START_TEST(malformed_packets_end_the_connection)
 	connect_peer(10 * NSEC_PER_SEC);
 	server_assign(UINT32_MAX);
 	server_write(names, sizeof(names));
-	ck_assert_int_eq(next(), PEER_ASSIGN);
+	ck_assert_int_eq(next(), PACKET_ASSIGN);
 	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), -EPROTO);
 }
 END_TEST
@@ -207,7 +207,7 @@ START_TEST(silence_ends_a_packet_that_has_begun)
 
 	connect_peer(TIMEOUT);
 	SERVER("\0RES\0\0\0\x13\0\0\0\x08half");
-	ck_assert_int_eq(next(), PEER_ERROR);
+	ck_assert_int_eq(next(), PACKET_ERROR);
 	ck_assert_int_eq(peer_read(&peer, data, NULL, 0), -ETIMEDOUT);
 }
 END_TEST
@@ -221,8 +221,8 @@ START_TEST(idle_server_may_be_silent)
 	ck_assert_int_eq(peer_next(&peer, true, never, &end), -EINTR);
 	/* A packet precedes the end. */
 	SERVER("\0RES\0\0\0\x06\0\0\0\0\0RES\0\0\0\x0a\0\0\0\0");
-	ck_assert_int_eq(peer_next(&peer, true, never, NULL), PEER_NOOP);
-	ck_assert_int_eq(peer_next(&peer, true, never, &end), PEER_NO_JOB);
+	ck_assert_int_eq(peer_next(&peer, true, never, NULL), PACKET_NOOP);
+	ck_assert_int_eq(peer_next(&peer, true, never, &end), PACKET_NO_JOB);
 }
 END_TEST
 
@@ -236,7 +236,7 @@ START_TEST(closed_connection_is_reported)
 	ck_assert_int_eq(next(), -ECONNRESET);
 	/* The kernel may take the first packet. */
 	for (int i = 0; i < 1000 && !err; i++)
-		err = peer_send(&peer, PEER_CAN_DO, &part, 1);
+		err = peer_send(&peer, PACKET_CAN_DO, &part, 1);
 	ck_assert(err == -EPIPE || err == -ECONNRESET);
 }
 END_TEST
@@ -249,7 +249,7 @@ START_TEST(server_that_reads_nothing_is_a_timeout)
 
 	connect_peer(TIMEOUT);
 	for (int i = 0; i < 1000 && !err; i++)
-		err = peer_send(&peer, PEER_COMPLETE, &part, 1);
+		err = peer_send(&peer, PACKET_COMPLETE, &part, 1);
 	ck_assert_int_eq(err, -ETIMEDOUT);
 }
 END_TEST
