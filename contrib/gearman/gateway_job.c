@@ -56,6 +56,7 @@ struct run {
 	struct payload payload;
 	bool idempotent;
 	bool entered; /* in the journal */
+	bool begun;   /* the task may have run */
 	uint32_t tries;
 	uint64_t started_ns;
 	const void *answer;
@@ -65,21 +66,23 @@ struct run {
 	char text[PAYLOAD_EXCEPTION];
 };
 
-/* Ends a job with an exception. */
+static enum verdict end_unknown(struct run *run, const char *why)
+{
+	(void)snprintf(run->outcome, sizeof(run->outcome), PAYLOAD_UNKNOWN);
+	(void)snprintf(run->text, sizeof(run->text), "the task may have run: %s", why);
+	run->code = 0;
+	return VERDICT_ENDED;
+}
+
+/* Ends a job with an exception. A job that may have run is not REFUSED. */
 static enum verdict end(struct run *run, const char *outcome, int code, const char *text)
 {
+	if (run->begun && streq(outcome, PAYLOAD_REFUSED))
+		return end_unknown(run, text);
 	(void)snprintf(run->outcome, sizeof(run->outcome), "%s", outcome);
 	(void)snprintf(run->text, sizeof(run->text), "%s", text);
 	run->code = code;
 	return VERDICT_ENDED;
-}
-
-static enum verdict end_unknown(struct run *run, const char *why)
-{
-	char text[PAYLOAD_EXCEPTION];
-
-	(void)snprintf(text, sizeof(text), "the task may have run: %s", why);
-	return end(run, PAYLOAD_UNKNOWN, 0, text);
 }
 
 /* ------------------------------------------------------------------------------ before forkd */
@@ -108,7 +111,7 @@ static bool has_iobuf(const struct signature *signature)
 static enum verdict enter(struct run *run)
 {
 	struct journal *journal = run->slot->gateway->journal;
-	char by[160], text[PAYLOAD_EXCEPTION];
+	char by[160], text[256];
 	int err;
 
 	if (run->idempotent || run->entered || !journal)
@@ -138,6 +141,7 @@ static enum verdict enter(struct run *run)
 /* Forkd has gone. begun: the task may have run. */
 static enum verdict lost(struct run *run, bool begun)
 {
+	run->begun |= begun;
 	if (!begun || (run->idempotent && !has_iobuf(&run->task->signature)))
 		return VERDICT_AGAIN;
 	return end_unknown(run, "the connection of the gateway to forkd was lost");
@@ -292,9 +296,7 @@ static enum verdict run_job(struct run *run)
 	for (;;) {
 		link = gateway_wait_link(gateway);
 		if (!link)
-			return run->entered ? end_unknown(run, "the gateway was stopped")
-					    : end(run, PAYLOAD_REFUSED, -ESHUTDOWN,
-						  "the gateway was stopped");
+			return end(run, PAYLOAD_REFUSED, -ESHUTDOWN, "the gateway was stopped");
 		verdict = move(run, link);
 		if (verdict == VERDICT_DONE)
 			verdict = run_once(run);
@@ -398,6 +400,8 @@ int gateway_job_run(struct slot *slot)
 	(void)add_relaxed(&metrics->in_flight, 1);
 	if (verdict == VERDICT_DONE)
 		verdict = slot->listing ? list(&run, &listed) : run_job(&run);
+	if (run.entered && verdict == VERDICT_ENDED && streq(run.outcome, PAYLOAD_REFUSED))
+		journal_leave(slot->gateway->journal, run.name, run.unique);
 	err = answer(&run, verdict);
 	(void)sub_relaxed(&metrics->in_flight, 1);
 	if (!slot->listing)

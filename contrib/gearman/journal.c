@@ -127,6 +127,14 @@ int journal_enter(struct journal *journal, const char *function, const char *uni
 	return err;
 }
 
+void journal_leave(struct journal *journal, const char *function, const char *unique)
+{
+	struct entry entry;
+
+	if (!entry_name(function, unique, &entry))
+		(void)unlinkat(journal->fd, entry.name, 0);
+}
+
 /* Removes an entry that is too old. */
 static void entry_expire(const struct journal *journal, const char *name, time_t now)
 {

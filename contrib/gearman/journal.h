@@ -8,7 +8,8 @@
  *
  * INVARIANTS
  *   I1. Of all gateways that share the directory, one creates the file of a job (O_EXCL).
- *   I2. A file is removed only when it is older than the time for which entries are kept.
+ *   I2. A file is removed when it is older than the time for which entries are kept; or by the
+ *       gateway that has created it, if the task was not started.
  */
 #pragma once
 
@@ -35,6 +36,10 @@ void journal_close(struct journal *journal);
  */
 int journal_enter(struct journal *journal, const char *function, const char *unique, char *ret_by,
 		  size_t size);
+
+/* Removes the entry of a job that journal_enter() has let start, and that was not started. Any
+ * thread. */
+void journal_leave(struct journal *journal, const char *function, const char *unique);
 
 /* Removes old entries, of at most n files that it reads. One thread. Returns true if all files were
  * read, and the next call begins again. */

@@ -113,6 +113,20 @@ START_TEST(job_without_an_id_is_refused)
 }
 END_TEST
 
+START_TEST(job_that_was_not_started_can_enter_again)
+{
+	struct journal *journal = open_journal();
+
+	ck_assert_int_eq(enter(journal, "m:t", "1"), 0);
+	ck_assert_int_eq(enter(journal, "m:t", "2"), 0);
+	journal_leave(journal, "m:t", "1");
+	ck_assert_int_eq(enter(journal, "m:t", "2"), JOURNAL_STARTED);
+	ck_assert_int_eq(enter(journal, "m:t", "1"), 0);
+	ck_assert_int_eq(enter(journal, "m:t", "1"), JOURNAL_STARTED);
+	journal_close(journal);
+}
+END_TEST
+
 START_TEST(entry_without_a_line_counts)
 {
 	struct journal *journal = open_journal();
