@@ -18,6 +18,10 @@ EXTRA_DIST += \
 	debian/forkd-dev.install \
 	debian/forkd-dev.lintian-overrides \
 	debian/forkd-dev.manpages \
+	debian/forkd-gearman.default \
+	debian/forkd-gearman.install \
+	debian/forkd-gearman.lintian-overrides \
+	debian/forkd-gearman.postrm \
 	debian/forkd-modules.install \
 	debian/forkd-modules.lintian-overrides \
 	debian/forkd.docs \
