@@ -432,10 +432,12 @@ int payload_parse_exception(const void *data, size_t size, struct payload_except
 		return -EBADMSG;
 	at = line + word + 1;
 	negative = *at == '-';
-	if (number_parse(at + negative, 10, &code, &at) || code > INT_MAX || at[0] != ':' ||
-	    at[1] != ' ')
+	if (number_parse(at + negative, 10, &code, &at) ||
+	    code > (uint64_t)INT_MAX + (uint64_t)negative || at[0] != ':' || at[1] != ' ')
 		return -EBADMSG;
-	*ret_exception = (struct payload_exception){ .code = negative ? -(int)code : (int)code };
+	*ret_exception = (struct payload_exception){
+		.code = (int)(negative ? -(int64_t)code : (int64_t)code),
+	};
 	memcpy(ret_exception->outcome, line, word);
 	memcpy(ret_exception->text, at + 2, strlen(at + 2));
 	return 0;
