@@ -281,6 +281,7 @@ static uint32_t exception_outcome(const char *name)
 static bool call_exception(struct cluster *cluster, struct call *call, const void *data,
 			   size_t size)
 {
+	static const char not_begun[] = "FAILED: not begun: ";
 	struct payload_exception exception;
 	struct end end = { .begun = true };
 	char text[CLUSTER_TEXT];
@@ -311,8 +312,8 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 		end.signo = (uint32_t)exception.code;
 	else
 		end.code = exception.code;
-	/* The pool's own errors are of jobs that have not begun. */
-	end.begun = exception.code >= -4095;
+	/* error_outcome() of the machine's library says so. */
+	end.begun = strncmp(text, not_begun, strlen(not_begun)) != 0;
 	call_finish(cluster, call, &end, text);
 	return false;
 }
