@@ -4,7 +4,8 @@
 # its source. A program is linked with all convenience libraries and with tests/support/libtests.la,
 # unless its DIRECTORY_check_UNIT_SOURCES and _LDADD differ.
 
-LDADD = tests/support/libtests.la liblocal.la $(DAEMON_LIBS) $(CLIENT_LIBS) libcommon.la $(CHECK_LIBS)
+LDADD = tests/support/libtests.la liblocal.la libgearmanpayload.la $(DAEMON_LIBS) $(CLIENT_LIBS) \
+	libcommon.la $(JANSSON_LIBS) $(CHECK_LIBS)
 
 PROGRAM_TESTS =
 SCRIPT_TESTS =

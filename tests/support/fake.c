@@ -25,16 +25,14 @@
 #include "shm/ledger.h"
 #include "shm/proto.h"
 #include "shm/wake.h"
+#include "tests/support/fake_cluster.h"
 #include "tests/support/local.h"
 
 #define EPOCH 77u
 
 /* In the order of their names, as a pool sorts them. */
 enum { ADD, CRASH, DROP, FAIL, HOLD, INC, LEN, ODD };
-static const struct {
-	const char *name;
-	const char *signature;
-} tasks[] = {
+static const struct stub_task tasks[] = {
 	[ADD] = { "test:add", "a:i64, b:i64 -> i64" },
 	[CRASH] = { "test:crash", "->" },
 	[DROP] = { "test:drop", "->" },
@@ -243,7 +241,9 @@ static void give_outcome(struct job *job, struct group *groups, uint32_t outcome
 
 void fake_end(fk_job job, uint32_t outcome)
 {
-	if (local_is_on())
+	if (local_is_cluster())
+		cluster_end((uint32_t)(job & 0xffff), outcome);
+	else if (local_is_on())
 		end_local((uint32_t)(job & 0xffff), outcome);
 	else
 		give_outcome(client_job(client, job), client->groups, outcome);
@@ -261,7 +261,11 @@ void fake_run(uint32_t payload)
 
 	if (local_is_on()) {
 		job = &client->jobs[ring_payload_job(payload)];
-		if (strcmp(fake.board->tasks[atomic_load(&job->task)].name, tasks[DROP].name) != 0)
+		if (!strcmp(fake.board->tasks[atomic_load(&job->task)].name, tasks[DROP].name))
+			return;
+		if (local_is_cluster())
+			cluster_end(ring_payload_job(payload), JOB_DONE);
+		else
 			end_local(ring_payload_job(payload), JOB_DONE);
 		return;
 	}
@@ -400,6 +404,10 @@ void fake_await_begun(fk_job job)
 {
 	const struct job *record = client_job(client, job);
 
+	if (local_is_cluster()) {
+		cluster_await((uint32_t)(job & 0xffff));
+		return;
+	}
 	while (local_is_on() ? atomic_load(&turn_of((uint32_t)(job & 0xffff))->arrived) !=
 				       atomic_load(&record->generation)
 			     : !atomic_load(&record->started_ns))
@@ -492,6 +500,11 @@ void fake_start(uint32_t n_workers, uint32_t n_running)
 {
 	fake.n_jobs = 64;
 	fake.n_running = n_running;
+	if (local_is_cluster()) {
+		/* FK_EXPORT() makes no such signature as that of the last task. */
+		cluster_start(tasks, ARRAY_SIZE(tasks) - 1);
+		return;
+	}
 	if (local_is_on()) {
 		start_local(n_workers);
 		return;
@@ -531,6 +544,8 @@ void fake_see_close(uint32_t client)
 {
 	union proto_message message;
 
+	if (local_is_cluster())
+		return; /* The board is the client's. */
 	if (local_is_on())
 		ck_assert_uint_ne(fake.board->clients[client].left_ns, 0);
 	else
@@ -550,6 +565,10 @@ static void wake_until_joined(pthread_t thread, _Atomic uint32_t *word)
 
 void fake_stop(void)
 {
+	if (local_is_cluster()) {
+		cluster_stop();
+		return;
+	}
 	if (local_is_on()) {
 		ck_assert_int_eq(fk_close(local_watcher), 0);
 		return;
@@ -604,6 +623,8 @@ fk_client *must_open(void)
 {
 	fk_client *client = NULL;
 
+	if (local_is_cluster())
+		return cluster_open();
 	if (local_is_on())
 		return local_open(0, fake.n_jobs, 65536);
 	ck_assert_msg(fk_open(fake.path, NULL, &client) == 0, "%s", fk_error_text());

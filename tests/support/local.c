@@ -21,6 +21,11 @@ bool local_is_on(void)
 	return getenv("FORKD_TEST_LOCAL") != NULL;
 }
 
+bool local_is_cluster(void)
+{
+	return getenv("FORKD_TEST_CLUSTER") != NULL;
+}
+
 fk_client *local_open(uint32_t workers, uint32_t n_jobs, uint64_t heap_size)
 {
 	const struct fk_local_options options = {

@@ -12,6 +12,8 @@ tests_support_libtests_la_SOURCES = \
 	tests/support/daemon_proc.c \
 	tests/support/fake.c \
 	tests/support/fake.h \
+	tests/support/fake_cluster.c \
+	tests/support/fake_cluster.h \
 	tests/support/systemd_stub.c \
 	tests/support/systemd_stub.h \
 	tests/support/hostile.c \
@@ -27,7 +29,9 @@ tests_support_libtests_la_SOURCES = \
 	tests/support/service.c \
 	tests/support/service.h \
 	tests/support/stub.c \
-	tests/support/stub.h
+	tests/support/stub.h \
+	tests/support/stub_server.c \
+	tests/support/stub_server.h
 
 check_PROGRAMS += tests/support/backtrace_rig
 # The frame pointer must be found, too.

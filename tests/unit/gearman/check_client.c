@@ -14,7 +14,7 @@
 #include "client/lib/client.h"
 #include "common/cleanup.h"
 #include "tests/support/check_unit.h"
-#include "tests/unit/gearman/stub_server.h"
+#include "tests/support/stub_server.h"
 
 #define JOBS 300
 

@@ -17,12 +17,10 @@ tests_unit_gearman_check_payload_SOURCES = \
 	tests/unit/gearman/vectors.h
 tests_unit_gearman_check_payload_LDADD = libgearmanpayload.la $(LDADD) $(JANSSON_LIBS)
 
-tests_unit_gearman_check_client_SOURCES = \
-	tests/unit/gearman/check_client.c \
-	tests/unit/gearman/stub_server.c \
-	tests/unit/gearman/stub_server.h
-tests_unit_gearman_check_client_LDADD = libgearmanpayload.la $(LDADD) $(JANSSON_LIBS)
 EXTRA_tests_unit_gearman_check_client_DEPENDENCIES = client-gearman.la
+
+SCRIPT_TESTS += tests/unit/gearman/check-client-tests
+EXTRA_DIST += tests/unit/gearman/exceptions
 
 # Authors of other clients can use them, too.
 EXTRA_DIST += \

@@ -16,9 +16,26 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct payload;
+struct signature;
+
 struct stub_server;
+
+/* A call of a task, which the user of stub_server_calls() ends. */
+struct stub_call {
+	struct stub_call *next; /* the user's */
+	struct stub_server *server;
+	int fd;
+	char handle[64];
+	char unique[64];
+	char task[64];
+	void *data; /* the payload, aligned */
+	size_t size;
+	uint64_t received_ns;
+};
 
 /* What the server has received so far. */
 struct stub_server_counts {
@@ -33,6 +50,21 @@ struct stub_server_counts {
 
 /* Starts a server. port: 0 chooses a free one. */
 struct stub_server *stub_server_start(uint16_t port);
+
+struct stub_task {
+	const char *name, *signature;
+};
+
+/* The module has these tasks, 16 at most, in place of its own. Each call goes to take(), on a
+ * thread of the server. Before the first client. */
+void stub_server_calls(struct stub_server *server, const struct stub_task *tasks, uint32_t n,
+		       void (*take)(struct stub_call *call));
+
+/* End a call, and free it: with packed results, after iobufs were changed in place; or with an
+ * exception. */
+void stub_call_answer(struct stub_call *call, struct payload *payload,
+		      const struct signature *signature, const void *results);
+void stub_call_raise(struct stub_call *call, const char *line);
 
 uint16_t stub_server_port(const struct stub_server *server);
 

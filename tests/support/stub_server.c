@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/gearman/stub_server.h"
+#include "tests/support/stub_server.h"
 
 #include <check.h>
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/util.h"
 #include "contrib/gearman/packet.h"
 #include "contrib/gearman/payload.h"
@@ -21,10 +23,6 @@
 #define STUB_SERVER_TASKS 16u
 #define STUB_SERVER_FDS	  64u
 #define STUB_SERVER_HELD  20000u
-
-struct stub_server_task {
-	const char *name, *signature;
-};
 
 struct stub_server_held {
 	int fd;
@@ -40,7 +38,9 @@ struct stub_server {
 	uint16_t port;
 	bool left;
 	uint32_t n_tasks, threads, n_held, handles;
-	struct stub_server_task tasks[STUB_SERVER_TASKS];
+	struct stub_task tasks[STUB_SERVER_TASKS];
+	char module[64]; /* with its colon */
+	void (*take)(struct stub_call *call);
 	int fds[STUB_SERVER_FDS]; /* -1: free */
 	int64_t failed, full;	  /* calls so far */
 	struct stub_server_counts counts;
@@ -90,9 +90,9 @@ static bool receive(int fd, void *to, size_t size)
 }
 
 static void answer_frame(int fd, const char *handle, struct payload *payload,
-			 const struct signature *signature, const void *results)
+			 const struct signature *signature, const void *results, uint64_t run_ns)
 {
-	const struct fk_timings timings = { .wait_ns = 5, .run_ns = 1000 };
+	const struct fk_timings timings = { .wait_ns = 5, .run_ns = run_ns };
 	char error[PAYLOAD_ERROR];
 	const void *data;
 	size_t size;
@@ -107,9 +107,8 @@ static void answer_frame(int fd, const char *handle, struct payload *payload,
 static void answer_status(struct stub_server *server, int fd)
 {
 	char text[1024];
-	int n = snprintf(text, sizeof(text), "reverse\t0\t0\t1\n%s%s.\n",
-			 server->left ? "" : "stub:\t0\t0\t1\nstub:add\t0\t0\t3\n",
-			 server->left ? "stub:\t0\t0\t0\n" : "");
+	int n = snprintf(text, sizeof(text), "reverse\t0\t0\t1\n%s\t0\t0\t%u\n%sadd\t0\t0\t%u\n.\n",
+			 server->module, !server->left, server->module, server->left ? 0 : 3);
 
 	(void)!send(fd, text, (size_t)n, MSG_NOSIGNAL);
 }
@@ -129,7 +128,7 @@ static void answer_list(struct stub_server *server, int fd, const char *handle)
 }
 
 /* Runs a call of a task, with the lock held. */
-static void run(struct stub_server *server, int fd, const struct stub_server_task *task,
+static void run(struct stub_server *server, int fd, const struct stub_task *task,
 		const char *handle, char *data, size_t size)
 {
 	uint64_t hash = signature_hash(task->name, task->signature);
@@ -191,7 +190,7 @@ static void run(struct stub_server *server, int fd, const struct stub_server_tas
 	} else {
 		results[0].i64 = 7;
 	}
-	answer_frame(fd, handle, &payload, &signature, results);
+	answer_frame(fd, handle, &payload, &signature, results, 1000);
 	payload_fini(&payload);
 }
 
@@ -203,7 +202,7 @@ static void submit(struct stub_server *server, int fd, uint32_t type, char *data
 	_cleanup_free_ void *aligned = NULL;
 
 	size -= (size_t)(payload - data);
-	server->counts.calls += !streq(function, "stub:");
+	server->counts.calls += !streq(function, server->module);
 	server->counts.high += type == PACKET_SUBMIT_HIGH;
 	server->counts.low += type == PACKET_SUBMIT_LOW;
 	if (streq(function, "stub:full") && server->full++ < 2) {
@@ -212,12 +211,27 @@ static void submit(struct stub_server *server, int fd, uint32_t type, char *data
 	}
 	(void)snprintf(handle, sizeof(handle), "H:stub:%u", ++server->handles);
 	answer(fd, PACKET_CREATED, handle, NULL, 0);
-	if (streq(function, "stub:")) {
+	if (streq(function, server->module)) {
 		answer_list(server, fd, handle);
 		return;
 	}
 	ck_assert_int_eq(posix_memalign(&aligned, PAYLOAD_ALIGN, size + 1), 0);
 	memcpy(aligned, payload, size);
+	if (server->take) {
+		struct stub_call *call = calloc(1, sizeof(*call));
+
+		ck_assert_ptr_nonnull(call);
+		*call = (struct stub_call){ .received_ns = clock_ns(),
+					    .server = server,
+					    .fd = fd,
+					    .data = steal_ptr(aligned),
+					    .size = size };
+		(void)snprintf(call->handle, sizeof(call->handle), "%s", handle);
+		(void)snprintf(call->unique, sizeof(call->unique), "%s", unique);
+		(void)snprintf(call->task, sizeof(call->task), "%s", function);
+		server->take(call);
+		return;
+	}
 	for (uint32_t i = 0; i < server->n_tasks; i++)
 		if (streq(server->tasks[i].name, function)) {
 			run(server, fd, &server->tasks[i], handle, aligned, size);
@@ -281,8 +295,12 @@ static void *accept_all(void *arg)
 
 	while ((fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		struct stub_server_connection *connection = malloc(sizeof(*connection));
+		const int on = 1;
 		uint32_t at = 0;
 		pthread_t thread;
+
+		/* An answer must not wait until the client has acknowledged the one before. */
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 
 		ck_assert_ptr_nonnull(connection);
 		pthread_mutex_lock(&server->lock);
@@ -300,7 +318,7 @@ static void *accept_all(void *arg)
 
 struct stub_server *stub_server_start(uint16_t port)
 {
-	static const struct stub_server_task tasks[] = {
+	static const struct stub_task tasks[] = {
 		{ "stub:add", "n:i64, m:i64 -> i64" },
 		{ "stub:args", "a:str, b:buf, x:f64 -> i64, f64" },
 		{ "stub:turn", "data:iobuf -> i64" },
@@ -321,6 +339,7 @@ struct stub_server *stub_server_start(uint16_t port)
 	memset(server->fds, -1, sizeof(server->fds));
 	memcpy(server->tasks, tasks, sizeof(tasks));
 	server->n_tasks = ARRAY_SIZE(tasks);
+	strcpy(server->module, "stub:");
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	server->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(server->fd, 0);
@@ -331,6 +350,42 @@ struct stub_server *stub_server_start(uint16_t port)
 	server->port = ntohs(address.sin_port);
 	ck_assert_int_eq(pthread_create(&server->accepter, NULL, accept_all, server), 0);
 	return server;
+}
+
+void stub_server_calls(struct stub_server *server, const struct stub_task *tasks_of, uint32_t n,
+		       void (*take)(struct stub_call *call))
+{
+	ck_assert_uint_le(n, STUB_SERVER_TASKS);
+	memcpy(server->tasks, tasks_of, n * sizeof(*tasks_of));
+	server->n_tasks = n;
+	server->take = take;
+	(void)snprintf(server->module, sizeof(server->module), "%.*s",
+		       (int)strcspn(tasks_of[0].name, ":") + 1, tasks_of[0].name);
+}
+
+static void stub_call_free(struct stub_call *call)
+{
+	free(call->data);
+	free(call);
+}
+
+void stub_call_answer(struct stub_call *call, struct payload *payload,
+		      const struct signature *signature, const void *results)
+{
+	pthread_mutex_lock(&call->server->lock);
+	answer_frame(call->fd, call->handle, payload, signature, results,
+		     clock_ns() - call->received_ns);
+	pthread_mutex_unlock(&call->server->lock);
+	stub_call_free(call);
+}
+
+void stub_call_raise(struct stub_call *call, const char *line)
+{
+	pthread_mutex_lock(&call->server->lock);
+	answer(call->fd, PACKET_EXCEPTION, call->handle, line, strlen(line));
+	answer(call->fd, PACKET_FAIL, call->handle, NULL, 0);
+	pthread_mutex_unlock(&call->server->lock);
+	stub_call_free(call);
 }
 
 uint16_t stub_server_port(const struct stub_server *server)
@@ -371,7 +426,7 @@ void stub_server_release(struct stub_server *server)
 		const struct signature none = { .n_results = 1, .results_size = 8 };
 		struct payload payload = { .is_json = 0 };
 
-		answer_frame(held->fd, held->handle, &payload, &none, &held->n);
+		answer_frame(held->fd, held->handle, &payload, &none, &held->n, 1000);
 	}
 	pthread_mutex_unlock(&server->lock);
 }
@@ -405,8 +460,7 @@ void stub_server_change(struct stub_server *server)
 void stub_server_add_task(struct stub_server *server)
 {
 	pthread_mutex_lock(&server->lock);
-	server->tasks[server->n_tasks++] =
-		(struct stub_server_task){ "stub:later", "n:i64 -> i64" };
+	server->tasks[server->n_tasks++] = (struct stub_task){ "stub:later", "n:i64 -> i64" };
 	pthread_mutex_unlock(&server->lock);
 }
 
