@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "common/util.h"
 #include "contrib/gearman/gateway.h"
+#include "shm/fence.h"
 
 #define MEMORY_LEAST 4096u		/* bytes of a block */
 #define MEMORY_KEEP  ((size_t)1u << 20) /* larger blocks are freed after their job */
@@ -48,11 +49,15 @@ static int block_new(struct memory *memory, struct link *link, size_t size)
 	return 0;
 }
 
-/* False if forkd may have freed pages of the block: it frees those of a segment from its start. */
+/* False if forkd may have freed pages of the block before it was read. pages_drop() frees those of a
+ * segment in ascending order, so the head is gone first. */
 static bool block_is_intact(const struct memory *memory)
 {
 	const struct client_segment *segment = memory->link ? memory->link->client->segment : NULL;
 
+	/* ORDER block/head [G1]: acquire, the block is read before the head. Pairs with the kernel,
+	 * which unmaps the head before the block. */
+	fence_acquire();
 	return !segment || *(const volatile uint64_t *)&segment->head.magic == SEGMENT_MAGIC;
 }
 
