@@ -49,8 +49,8 @@ static int block_new(struct memory *memory, struct link *link, size_t size)
 	return 0;
 }
 
-/* False if forkd may have freed pages of the block before it was read. pages_drop() frees those of a
- * segment in ascending order, so the head is gone first. */
+/* False if forkd may have freed pages of the block before it was read. pages_drop() frees those of
+ * a segment in ascending order, so the head is gone first. */
 static bool block_is_intact(const struct memory *memory)
 {
 	const struct client_segment *segment = memory->link ? memory->link->client->segment : NULL;
