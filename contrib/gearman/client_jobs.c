@@ -282,6 +282,7 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 			   size_t size)
 {
 	static const char not_begun[] = "FAILED: not begun: ";
+	static const char may_have_run[] = "the task may have run: "; /* gateway_job.c */
 	struct payload_exception exception;
 	struct end end = { .begun = true };
 	char text[CLUSTER_TEXT];
@@ -295,8 +296,13 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 		return false;
 	}
 	end.outcome = exception_outcome(exception.outcome);
-	if (end.outcome == JOB_LOST)
-		return call_lost(cluster, call, exception.text);
+	if (end.outcome == JOB_LOST) {
+		/* call_lost() says the same in front of the reason. */
+		bool is_said = !strncmp(exception.text, may_have_run, strlen(may_have_run));
+
+		return call_lost(cluster, call,
+				 exception.text + (is_said ? strlen(may_have_run) : 0));
+	}
 	is_named = !strncmp(exception.text, exception.outcome, strlen(exception.outcome));
 	(void)snprintf(text, sizeof(text), "%s%s%.360s", is_named ? "" : exception.outcome,
 		       is_named ? "" : ": ", exception.text);
