@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,12 +136,21 @@ void journal_leave(struct journal *journal, const char *function, const char *un
 		(void)unlinkat(journal->fd, entry.name, 0);
 }
 
+/* True if entry_name() can make this name. Other files stay. */
+static bool is_entry(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && memchr(name, ':', (size_t)(dot - name)) && dot[1] &&
+	       !dot[1 + strspn(dot + 1, "0123456789abcdef")];
+}
+
 /* Removes an entry that is too old. */
 static void entry_expire(const struct journal *journal, const char *name, time_t now)
 {
 	struct stat st;
 
-	if (name[0] == '.' || fstatat(journal->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (!is_entry(name) || fstatat(journal->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    !S_ISREG(st.st_mode) || st.st_mtime > now ||
 	    (uint64_t)(now - st.st_mtime) < journal->keep_ns / NSEC_PER_SEC)
 		return;

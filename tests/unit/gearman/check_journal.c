@@ -244,4 +244,23 @@ START_TEST(old_entries_are_removed)
 }
 END_TEST
 
+/* The directory may be one that others use, too. */
+START_TEST(files_of_others_stay)
+{
+	static const char *const names[] = { "notes", "notes.31", "m:t", "m:t.txt", "m:t." };
+	struct journal *journal = open_journal();
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[sizeof(directory) + 64];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		ck_assert_int_eq(close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
+		age(names[i], 2 * HOUR);
+	}
+	ck_assert_int_eq(journal_expire(journal, 100), 1);
+	ck_assert_uint_eq(count_entries(), ARRAY_SIZE(names));
+	journal_close(journal);
+}
+END_TEST
+
 CHECK_MAIN("journal")
