@@ -9,13 +9,17 @@
 #include <string.h>
 
 #include "client/lib/client_state.h"
+#include "common/clock.h"
+#include "common/relaxed.h"
 #include "common/text.h"
 #include "common/util.h"
 #include "contrib/gearman/gateway.h"
+#include "contrib/gearman/gateway_metrics.h"
 #include "shm/fence.h"
 
-#define MEMORY_LEAST 4096u		/* bytes of a block */
-#define MEMORY_KEEP  ((size_t)1u << 20) /* larger blocks are freed after their job */
+#define MEMORY_LEAST 4096u		  /* bytes of a block */
+#define MEMORY_KEEP  ((size_t)64u << 10)  /* larger blocks are freed after their job */
+#define MEMORY_WAIT  (10 * NSEC_PER_MSEC) /* between two attempts while the heap is full */
 
 static void block_free(struct memory *memory)
 {
@@ -61,26 +65,50 @@ static bool block_is_intact(const struct memory *memory)
 	return !segment || *(const volatile uint64_t *)&segment->head.magic == SEGMENT_MAGIC;
 }
 
+/* Makes room for a payload in the heap of a link, or privately. */
+static int block_reserve(struct memory *memory, struct link *link, size_t payload)
+{
+	int err;
+
+	if (memory->block && memory->room >= payload && memory->link == link)
+		return 0;
+	block_free(memory);
+	err = block_new(memory, link, payload);
+	/* Forkd has gone: memory_move() moves it to the next one. */
+	return err == -ECONNRESET ? block_new(memory, NULL, payload) : err;
+}
+
+/* True if the heap has room for a payload when others free theirs. */
+static bool may_get_room(const struct gateway *gateway, const struct link *link, size_t payload)
+{
+	return payload <= link->client->heap.max && load_relaxed(&gateway->metrics->in_flight);
+}
+
 int memory_reserve(struct memory *memory, size_t payload, char *text, size_t size)
 {
 	uint64_t most = memory->gateway->options->max_size;
-	struct link *link;
-	int err = 0;
+	int err;
 
 	if (payload > most)
 		return text_refuse(text, size, -EFBIG,
 				   "the payload has %zu bytes, but the largest is %" PRIu64
 				   ": see --max-size of forkd-gearman(8)",
 				   payload, most);
-	link = gateway_link(memory->gateway);
-	if (!memory->block || memory->room < payload || memory->link != link) {
-		err = block_new(memory, link, payload);
-		if (err)
+	for (;;) {
+		struct link *link = gateway_link(memory->gateway);
+		bool waits = false;
+
+		err = block_reserve(memory, link, payload);
+		if (err) {
 			(void)snprintf(text, size, "no memory for a payload of %zu bytes: %s",
 				       payload, link ? fk_error_text() : fk_strerror(err));
+			waits = link && err == -FK_E_HEAP_FULL &&
+				may_get_room(memory->gateway, link, payload);
+		}
+		gateway_put_link(memory->gateway, link);
+		if (!waits || gateway_sleep(memory->gateway, MEMORY_WAIT))
+			return err;
 	}
-	gateway_put_link(memory->gateway, link);
-	return err;
 }
 
 int memory_move(struct memory *memory, struct link *link, size_t size)
