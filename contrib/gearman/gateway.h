@@ -66,7 +66,7 @@ void gateway_stop(struct gateway *gateway);
 /* Returns a reference to the link, or NULL. */
 struct link *gateway_link(struct gateway *gateway);
 
-/* Waits for a link. Returns a reference, or NULL: the gateway stops. */
+/* Waits for a link that is not lost. Returns a reference, or NULL: the gateway stops. */
 struct link *gateway_wait_link(struct gateway *gateway);
 
 /* True if forkd has closed a link, or stops. */

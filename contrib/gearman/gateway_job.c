@@ -300,7 +300,7 @@ static enum verdict run_job(struct run *run)
 		verdict = move(run, link);
 		if (verdict == VERDICT_DONE)
 			verdict = run_once(run);
-		if (verdict == VERDICT_AGAIN && gateway_is_lost(link))
+		if (verdict != VERDICT_DONE && gateway_is_lost(link))
 			gateway_lost_link(gateway, link);
 		gateway_put_link(gateway, link);
 		if (verdict != VERDICT_AGAIN)

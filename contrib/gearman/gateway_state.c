@@ -95,14 +95,19 @@ struct link *gateway_link(struct gateway *gateway)
 
 struct link *gateway_wait_link(struct gateway *gateway)
 {
-	struct link *link;
+	for (;;) {
+		struct link *link;
 
-	(void)pthread_mutex_lock(&gateway->lock);
-	while (!gateway->link && !gateway->stopping)
-		(void)pthread_cond_wait(&gateway->changed, &gateway->lock);
-	link = use_current(gateway);
-	(void)pthread_mutex_unlock(&gateway->lock);
-	return link;
+		(void)pthread_mutex_lock(&gateway->lock);
+		while (!gateway->link && !gateway->stopping)
+			(void)pthread_cond_wait(&gateway->changed, &gateway->lock);
+		link = use_current(gateway);
+		(void)pthread_mutex_unlock(&gateway->lock);
+		if (!link || !gateway_is_lost(link))
+			return link;
+		gateway_lost_link(gateway, link);
+		gateway_put_link(gateway, link);
+	}
 }
 
 bool gateway_is_lost(const struct link *link)
