@@ -95,11 +95,23 @@ static void expire(struct gateway *gateway, uint64_t *next_ns)
 		*next_ns = clock_ns() + GATEWAY_EXPIRE_NS;
 }
 
+/* Connects to forkd. Logs an error that differs from the last one, *err. */
+static int reconnect(struct gateway *gateway, int *err)
+{
+	int last = *err;
+
+	*err = gateway_connect(gateway);
+	if (*err && *err != last)
+		log_warning("forkd: no connection: %s: trying again", fk_error_text());
+	return *err;
+}
+
 /* Runs until a signal. */
 static void watch(struct gateway *gateway, const sigset_t *signals)
 {
 	uint64_t back_off = GATEWAY_TICK, expire_ns = 0;
 	bool connected = true;
+	int err = 0;
 
 	while (!wait_signal(signals, connected ? GATEWAY_TICK : back_off)) {
 		expire(gateway, &expire_ns);
@@ -108,8 +120,9 @@ static void watch(struct gateway *gateway, const sigset_t *signals)
 		if (connected) {
 			log_warning("forkd: connection lost: connecting again");
 			back_off = GATEWAY_TICK / 2;
+			err = -FK_E_NOT_LISTENING;
 		}
-		connected = !gateway_connect(gateway);
+		connected = !reconnect(gateway, &err);
 		store_relaxed(&gateway->metrics->forkd_connected, connected);
 		if (connected)
 			log_notice("forkd: connected again");

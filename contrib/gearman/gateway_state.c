@@ -200,6 +200,9 @@ int gateway_connect(struct gateway *gateway)
 	if (!link)
 		return -ENOMEM;
 	err = fk_open(o->socket, &options, &link->client);
+	/* More than jobs-max of forkd.conf: slots wait for each other's records. */
+	if (err == -E2BIG)
+		err = fk_open(o->socket, NULL, &link->client);
 	if (err) {
 		free(link);
 		return err;
