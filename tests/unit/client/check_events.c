@@ -345,7 +345,9 @@ START_TEST(asynchronous_call_is_reported_and_released)
 	must_be_quiet();
 	run_all();
 	await_readable();
-	ck_assert_int_eq(fk_dispatch(client, FK_FOREVER), 2);
+	/* The library's thread may have found one end only so far. */
+	while (n_calls < 2)
+		ck_assert_int_gt(fk_dispatch(client, FK_FOREVER), 0);
 	ck_assert_uint_eq(n_calls, 2);
 	ck_assert_int_eq(sum, 10);
 	ck_assert_int_eq(fk_call_async(client, "test:none", add_result, &sum, 1), -FK_E_NO_TASK);
