@@ -122,15 +122,15 @@ static bool never(const void *context)
 static int plain_work(struct peer *peer, char *memory)
 {
 	const char *handle, *function, *unique;
-	int err = peer_send(peer, PEER_GRAB, NULL, 0), type = 0;
+	int err = peer_send(peer, PACKET_GRAB, NULL, 0), type = 0;
 	size_t size;
 
-	while (!err && type != PEER_ASSIGN && type != PEER_NO_JOB) {
+	while (!err && type != PACKET_ASSIGN && type != PACKET_NO_JOB) {
 		type = peer_next(peer, false, never, NULL);
-		err = type < 0 ? type : type == PEER_ASSIGN ? 0 : peer_read(peer, NULL, NULL, 0);
+		err = type < 0 ? type : type == PACKET_ASSIGN ? 0 : peer_read(peer, NULL, NULL, 0);
 	}
-	if (!err && type == PEER_NO_JOB) {
-		err = peer_send(peer, PEER_PRE_SLEEP, NULL, 0);
+	if (!err && type == PACKET_NO_JOB) {
+		err = peer_send(peer, PACKET_PRE_SLEEP, NULL, 0);
 		type = err ? err : peer_next(peer, true, never, NULL);
 		return type == -ETIME ? 0 : type < 0 ? type : peer_read(peer, NULL, NULL, 0);
 	}
@@ -140,7 +140,7 @@ static int plain_work(struct peer *peer, char *memory)
 	if (!err)
 		err = size > call_size ? -EMSGSIZE : peer_read(peer, memory, NULL, 0);
 	return err ? err
-		   : peer_send(peer, PEER_COMPLETE,
+		   : peer_send(peer, PACKET_COMPLETE,
 			       (struct peer_part[]){ { handle, strlen(handle) + 1 },
 						     { memory, size } },
 			       2);
@@ -155,7 +155,7 @@ static void *plain_thread(void *context)
 
 	(void)context;
 	if (!err)
-		err = peer_send(peer, PEER_CAN_DO, &name, 1);
+		err = peer_send(peer, PACKET_CAN_DO, &name, 1);
 	while (!err)
 		err = plain_work(peer, memory);
 	bench_die("the plain worker: %s", strerror(-err));
