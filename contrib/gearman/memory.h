@@ -21,8 +21,9 @@ struct memory {
 	size_t room; /* bytes of the block */
 };
 
-/* Makes room for a payload in the heap of forkd; privately, if forkd is not there. While the heap is
- * full it waits for other jobs to end. text: size bytes for the text of an error. Returns 0; -EFBIG (above --max-size), or an error of fk_alloc(). */
+/* Makes room for a payload in the heap of forkd; privately, if forkd is not there. While the heap
+ * is full it waits for other jobs to end. text: size bytes for the text of an error. Returns 0;
+ * -EFBIG (above --max-size), or an error of fk_alloc(). */
 int memory_reserve(struct memory *memory, size_t payload, char *text, size_t size);
 
 /* Moves the first size bytes of the block to the heap of a link, if they are elsewhere. Returns 0;
