@@ -658,7 +658,7 @@ static int jobs_timeout(const struct cluster *cluster)
 	uint64_t now = clock_ns(), due = cluster->due_ns;
 
 	for (uint32_t i = 0; i < cluster->n_servers; i++)
-		if (cluster->servers[i].fd < 0)
+		if (!cluster->servers[i].is_up)
 			due = min(due, cluster->servers[i].retry_ns);
 	if (due == JOBS_NO_DUE)
 		return -1;

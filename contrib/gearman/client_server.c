@@ -18,7 +18,8 @@
  *       the size that a packet's head names. A packet for an unknown handle is dropped: a FAIL that
  *       follows an EXCEPTION is one.
  *   I4. A connection without traffic is tested by the kernel (SERVER_DEAD_S), so a call at a server
- *       that has vanished ends.
+ *       that has vanished ends. A server gets calls only after its first answer, so one that accepts
+ *       connections and is silent gets none.
  */
 #include "contrib/gearman/client_server.h"
 
@@ -36,7 +37,7 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-#define SERVER_WAIT	(100 * NSEC_PER_MSEC) /* before the second attempt to connect */
+#define SERVER_WAIT	(100 * NSEC_PER_MSEC) /* after the end of a connection */
 #define SERVER_WAIT_MAX (5 * NSEC_PER_SEC)
 #define SERVER_DEAD_S	20	    /* without an answer of the server's machine */
 #define SERVER_IN	(64u << 10) /* bytes read at a time, at least */
@@ -121,7 +122,7 @@ static void server_close(struct server *server)
 		(void)shutdown(server->fd, SHUT_RDWR);
 	server->fd = safe_close(server->fd);
 	server_unlock();
-	server->is_up = false;
+	server->is_connected = server->is_up = false;
 	server->sent = 0;
 	server->n_in = 0;
 }
@@ -132,13 +133,14 @@ static void server_drop(struct server *server, uint64_t now_ns)
 	bool was_up = server->is_up;
 
 	server_close(server);
+	server->retry_ns = now_ns;
 	if (!was_up && server->address->ai_next) {
 		server->address = server->address->ai_next;
 		return; /* The next address is tried at once. */
 	}
 	server->address = server->addresses;
-	server->retry_ns = now_ns + server->wait_ns;
 	server->wait_ns = min(max(2 * server->wait_ns, SERVER_WAIT), SERVER_WAIT_MAX);
+	server->retry_ns += server->wait_ns;
 	/* end() may submit a call again, but not to this server, which is down. */
 	server_end_list(server, &server->sending, SERVER_UNSENT);
 	server_end_list(server, &server->accepting, SERVER_LOST);
@@ -174,8 +176,13 @@ void server_connect(struct server *server, uint64_t now_ns)
 {
 	int r = -1;
 
-	if (server->fd >= 0 || now_ns < server->retry_ns)
+	if (server->is_up || now_ns < server->retry_ns)
 		return;
+	if (server->fd >= 0) {
+		server_drop(server, now_ns); /* It accepts connections, but does not answer. */
+		return;
+	}
+	server->retry_ns = now_ns + SERVER_DEAD_S * NSEC_PER_SEC;
 	if (!server->address)
 		server->address = server->addresses;
 	server_lock();
@@ -201,13 +208,12 @@ static void server_connected(struct server *server, uint64_t now_ns)
 		server_drop(server, now_ns);
 		return;
 	}
-	server->is_up = true;
-	server->is_asked = true;
+	server->is_connected = true;
 }
 
 short server_events(const struct server *server)
 {
-	if (!server->is_up)
+	if (!server->is_connected)
 		return POLLOUT;
 	return list_is_empty(&server->sending) ? POLLIN : POLLIN | POLLOUT;
 }
@@ -292,8 +298,8 @@ static void server_refused(struct server *server, const char *code, const char *
 {
 	struct server_call *call = list_first(&server->accepting, struct server_call, link);
 
-	if (server->is_asked) {
-		server->is_asked = false; /* It has no exceptions: jobs only fail. */
+	if (!server->is_up) {
+		server->is_up = true; /* It has no exceptions: jobs only fail. */
 		return;
 	}
 	if (!call)
@@ -313,7 +319,7 @@ static void server_packet(struct server *server, uint32_t type, const char *data
 	server->wait_ns = 0; /* It is a job server. */
 	switch (type) {
 	case PACKET_OPTION_SET:
-		server->is_asked = false;
+		server->is_up = true;
 		break;
 	case PACKET_CREATED:
 		server_accepted(server, handle);
@@ -405,10 +411,10 @@ static bool server_read(struct server *server)
 
 void server_handle(struct server *server, short events, uint64_t now_ns)
 {
-	if (!server->is_up) {
+	if (!server->is_connected) {
 		if (events)
 			server_connected(server, now_ns);
-		if (!server->is_up)
+		if (!server->is_connected)
 			return;
 	}
 	/* What was received is read before an end of the connection is. */

@@ -43,15 +43,15 @@ struct server {
 	/* private */
 	const struct addrinfo *address; /* that is tried or used */
 	int fd;				/* -1: none */
-	bool is_up;			/* connected */
-	bool is_asked;			/* the answer to PACKET_OPTION is outstanding */
-	uint64_t retry_ns;		/* of the next attempt to connect, CLOCK_MONOTONIC */
-	uint64_t wait_ns;		/* before the next attempt; 0: it has answered */
-	uint32_t n;			/* calls */
-	struct list_link sending;	/* calls whose packets are not sent, oldest first */
-	size_t sent;			/* bytes of the first one */
-	struct list_link accepting;	/* calls whose handles are outstanding, oldest first */
-	char *in;			/* bytes that were received */
+	bool is_connected;
+	bool is_up;	   /* it has answered PACKET_OPTION */
+	uint64_t retry_ns; /* if it is not up: time of the next attempt to connect, CLOCK_MONOTONIC */
+	uint64_t wait_ns;	    /* before the last attempt; 0: it has answered since */
+	uint32_t n;		    /* calls */
+	struct list_link sending;   /* calls whose packets are not sent, oldest first */
+	size_t sent;		    /* bytes of the first one */
+	struct list_link accepting; /* calls whose handles are outstanding, oldest first */
+	char *in;		    /* bytes that were received */
 	size_t n_in;
 	size_t in_size;
 	struct server_call *buckets[SERVER_BUCKETS]; /* calls with a handle */

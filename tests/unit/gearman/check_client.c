@@ -674,6 +674,29 @@ START_TEST(one_server_of_several_is_enough)
 }
 END_TEST
 
+/* It accepts connections, and never answers. */
+START_TEST(silent_server_gets_no_jobs)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(address);
+	fk_job jobs[20];
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+	ck_assert_int_eq(listen(fd, 20), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	plugin_of_the_build();
+	server = stub_server_start(0);
+	client = open_ports(JOBS, ntohs(address.sin_port), stub_server_port(server));
+	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		jobs[i] = submit("stub:full", 0, 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		ck_assert_int_eq(outcome(jobs[i], NULL), FK_DONE);
+	end();
+}
+END_TEST
+
 START_TEST(missing_plugin_names_its_package)
 {
 	fk_client *opened;
