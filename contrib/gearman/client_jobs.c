@@ -589,10 +589,16 @@ static void call_abandon(struct cluster *cluster, struct call *call, uint32_t ou
 	const struct end end = { .outcome = outcome };
 
 	call_finish(cluster, call, &end, NULL);
-	if (!call->server)
+	if (!call->server) {
 		list_remove(&call->sent.link);
-	else if (!server_withdraw(call->server, &call->sent))
+	} else if (!server_withdraw(call->server, &call->sent)) {
+		if (!call->sent.is_sent)
+			return;
+		/* The call may stay for as long as its machine works. */
+		free(call->sent.packet);
+		call->sent.packet = NULL;
 		return;
+	}
 	call_free(&call->sent);
 }
 
