@@ -52,6 +52,7 @@ struct cluster {
 	uint64_t head;		  /* of the ring */
 	struct call **calls;	  /* by record; NULL: it has no pending job */
 	struct list_link waiting; /* calls that are at no server */
+	uint64_t waiting_ns;	  /* when the first of them may be submitted; UINT64_MAX: never */
 	uint64_t due_ns;	  /* when a deadline or a wait may end; UINT64_MAX: never */
 	char id[33];		  /* begins the unique ids of all jobs */
 	uint64_t n_ids;

@@ -217,6 +217,7 @@ static void call_submit(struct cluster *cluster, struct call *call)
 	call->server = call->due_ns <= now ? jobs_choose(cluster) : NULL;
 	if (!call->server) {
 		list_add(&cluster->waiting, &call->sent.link);
+		cluster->waiting_ns = min(cluster->waiting_ns, call->due_ns);
 		if (call->due_ns > now)
 			jobs_due(cluster, call->due_ns);
 		return;
@@ -638,14 +639,23 @@ static void jobs_expire(struct cluster *cluster, uint64_t now)
 	}
 }
 
+static bool is_any_up(const struct cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->n_servers; i++)
+		if (cluster->servers[i].is_up)
+			return true;
+	return false;
+}
+
 /* Submits the calls that have waited long enough, if a server is up. */
-static void jobs_resubmit(struct cluster *cluster)
+static void jobs_resubmit(struct cluster *cluster, uint64_t now)
 {
 	struct list_link later = { NULL, NULL };
 	struct call *call;
 
-	if (!jobs_choose(cluster))
+	if (now < cluster->waiting_ns || !is_any_up(cluster))
 		return;
+	cluster->waiting_ns = JOBS_NO_DUE;
 	while ((call = list_first(&cluster->waiting, struct call, sent.link))) {
 		list_remove(&call->sent.link);
 		list_add(&later, &call->sent.link);
@@ -712,7 +722,7 @@ void *jobs_main(void *arg)
 		jobs_drain(cluster);
 		jobs_cancel(cluster);
 		jobs_expire(cluster, now);
-		jobs_resubmit(cluster);
+		jobs_resubmit(cluster, now);
 		/* Writes at once, not only after poll(). */
 		for (uint32_t i = 0; i < cluster->n_servers; i++)
 			if (cluster->servers[i].is_up)
