@@ -278,6 +278,18 @@ static uint32_t exception_outcome(const char *name)
 	return JOB_LOST; /* And PAYLOAD_UNKNOWN. */
 }
 
+/* The machine's task has another signature: fk_task_find() must ask a gateway again. */
+static void call_task_gone(struct cluster *cluster, const struct call *call)
+{
+	uint32_t index = load_relaxed(&cluster->jobs[call->index].task);
+
+	/* Relaxed: it publishes nothing. If tasks_revive() has just named the same task, the next
+	 * search does so again. */
+	if (index < LIMIT_TASKS)
+		atomic_fetch_or_explicit(&cluster->board->tasks[index].flags, TASK_GONE,
+					 memory_order_relaxed);
+}
+
 /* Returns true if the call is submitted again. */
 static bool call_exception(struct cluster *cluster, struct call *call, const void *data,
 			   size_t size)
@@ -312,6 +324,8 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 		return true;
 	}
 	if (end.outcome == JOB_IDLE) {
+		if (exception.code == -FK_E_TASK_GONE)
+			call_task_gone(cluster, call);
 		call_refuse(cluster, call, exception.code ? exception.code : -EINVAL, text);
 		return false;
 	}
