@@ -49,6 +49,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/relaxed.h"
+#include "common/text.h"
 #include "common/util.h"
 #include "contrib/gearman/client_cluster.h"
 #include "contrib/gearman/payload.h"
@@ -108,6 +109,8 @@ static void jobs_set_text(struct cluster *cluster, uint32_t index, uint32_t gene
 	entry = &cluster->texts[cluster->next_text++ % cluster->n_texts];
 	free(entry->text);
 	*entry = (struct cluster_text){ index, generation, strdup(text) };
+	if (entry->text)
+		text_make_line(entry->text, strlen(entry->text));
 	pthread_mutex_unlock(&cluster->texts_lock);
 }
 
@@ -260,7 +263,8 @@ static bool call_lost(struct cluster *cluster, struct call *call, const char *wh
 	return false;
 }
 
-/* The outcome of an exception. JOB_IDLE: the task was not started. */
+/* The outcome of an exception. JOB_IDLE: the task was not started; JOB_PENDING: there is no such
+ * outcome. */
 static uint32_t exception_outcome(const char *name)
 {
 	static const struct {
@@ -269,13 +273,14 @@ static uint32_t exception_outcome(const char *name)
 	} rows[] = {
 		{ "FAILED", JOB_FAILED },      { "CANCELLED", JOB_CANCELLED },
 		{ "EXPIRED", JOB_EXPIRED },    { "CRASHED", JOB_CRASHED },
+		{ "LOST", JOB_LOST },	       { PAYLOAD_UNKNOWN, JOB_LOST },
 		{ PAYLOAD_REFUSED, JOB_IDLE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (streq(name, rows[i].name))
 			return rows[i].outcome;
-	return JOB_LOST; /* And PAYLOAD_UNKNOWN. */
+	return JOB_PENDING;
 }
 
 /* The machine's task has another signature: fk_task_find() must ask a gateway again. */
@@ -301,14 +306,17 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 	char text[CLUSTER_TEXT];
 	bool is_named;
 
-	if (payload_parse_exception(data, size, &exception) < 0) {
+	if (payload_parse_exception(data, size, &exception) == 0)
+		end.outcome = exception_outcome(exception.outcome);
+	else
+		end.outcome = JOB_PENDING;
+	if (end.outcome == JOB_PENDING) {
 		(void)snprintf(text, sizeof(text),
 			       "FAILED: the worker is no gateway of forkd: %.*s",
 			       (int)min(size, sizeof(text)), (const char *)data);
 		call_refuse(cluster, call, -EPROTO, text);
 		return false;
 	}
-	end.outcome = exception_outcome(exception.outcome);
 	if (end.outcome == JOB_LOST) {
 		/* call_lost() says the same in front of the reason. */
 		bool is_said = !strncmp(exception.text, may_have_run, strlen(may_have_run));
@@ -326,7 +334,7 @@ static bool call_exception(struct cluster *cluster, struct call *call, const voi
 	if (end.outcome == JOB_IDLE) {
 		if (exception.code == -FK_E_TASK_GONE)
 			call_task_gone(cluster, call);
-		call_refuse(cluster, call, exception.code ? exception.code : -EINVAL, text);
+		call_refuse(cluster, call, exception.code < 0 ? exception.code : -EINVAL, text);
 		return false;
 	}
 	if (end.outcome == JOB_CRASHED)

@@ -365,9 +365,14 @@ START_TEST(exceptions_become_outcomes_with_their_texts)
 		  "stub:say: LOST: unknown, may have run: started by m1" },
 		{ "LOST 0: the pool ended", -EOWNERDEAD,
 		  "stub:say: LOST: unknown, may have run: the pool ended" },
+		{ "REFUSED 99: odd", -EINVAL, "stub:say: REFUSED: odd" },
+		{ "FAILED -74: a \033 b", -EBADMSG, "stub:say: FAILED: a ? b" },
+		{ "WHAT 0: else", -EPROTO,
+		  "stub:say: FAILED: the worker is no gateway of forkd: WHAT 0: else" },
 		{ "Traceback", -EPROTO,
 		  "stub:say: FAILED: the worker is no gateway of forkd: Traceback" },
 	};
+	const struct fk_job_options idempotent = { .flags = FK_IDEMPOTENT };
 	int64_t result;
 
 	start();
@@ -376,6 +381,8 @@ START_TEST(exceptions_become_outcomes_with_their_texts)
 		ck_assert_int_eq(fk_call(client, "stub:say", &result, rows[i].line), rows[i].err);
 		ck_assert_str_eq(fk_error_text(), rows[i].text);
 	}
+	ck_assert_int_eq(fk_call_opts(client, "stub:say", &idempotent, &result, "WHAT 0: else"),
+			 -EPROTO);
 	ck_assert_int_eq(fk_call(client, "stub:junk", &result, 1), -EBADMSG);
 	assert_text("the answer is malformed");
 	end();
