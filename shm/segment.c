@@ -178,6 +178,19 @@ int segment_map_sized(int fd, uint64_t size, void **ret_base)
 	return 0;
 }
 
+void *segment_private(uint32_t kind, uint64_t size)
+{
+	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (base == MAP_FAILED)
+		return NULL;
+	/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
+	(void)madvise(base, size, MADV_NOHUGEPAGE);
+	*(struct segment *)base = segment_head(kind, size, 1);
+	return base;
+}
+
 void segment_unmap(void *base, uint64_t size)
 {
 	if (base)

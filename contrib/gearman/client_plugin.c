@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -131,20 +130,14 @@ static const struct waker_cluster cluster_functions = {
 
 /* ------------------------------------------------------------------------ end */
 
-static void cluster_unmap(void *base, uint64_t size)
-{
-	if (base)
-		(void)munmap(base, size);
-}
-
 /* Frees a cluster without a thread. Returns NULL. */
 static struct cluster *cluster_free(struct cluster *cluster)
 {
 	jobs_fini(cluster);
-	cluster_unmap(cluster->board, cluster->board_size);
-	cluster_unmap(cluster->tenant, cluster->tenant_size);
-	cluster_unmap(cluster->segment, cluster->segment_size);
-	cluster_unmap(load_relaxed(&cluster->imports), LIMIT_IMPORT);
+	segment_unmap(cluster->board, cluster->board_size);
+	segment_unmap(cluster->tenant, cluster->tenant_size);
+	segment_unmap(cluster->segment, cluster->segment_size);
+	segment_unmap(load_relaxed(&cluster->imports), LIMIT_IMPORT);
 	(void)safe_close(cluster->wake_fd);
 	pthread_mutex_destroy(&cluster->texts_lock);
 	pthread_mutex_destroy(&cluster->tasks_lock);
@@ -231,19 +224,6 @@ static int cluster_add_servers(struct cluster *cluster, char *error)
 
 /* ------------------------------------------------------------------------ segments */
 
-/* As local_map(). */
-static void *cluster_map(uint32_t kind, uint64_t size)
-{
-	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (base == MAP_FAILED)
-		return NULL;
-	(void)madvise(base, size, MADV_NOHUGEPAGE);
-	*(struct segment *)base = segment_head(kind, size, 1);
-	return base;
-}
-
 static int cluster_map_all(struct cluster *cluster, uint32_t n_jobs, uint64_t heap_size)
 {
 	uint64_t heap_offset = client_segment_heap_offset(n_jobs);
@@ -253,9 +233,9 @@ static int cluster_map_all(struct cluster *cluster, uint32_t n_jobs, uint64_t he
 	cluster->board_size = board_size(1);
 	cluster->tenant_size = tenant_segment_size(1);
 	cluster->segment_size = heap_offset + heap_size;
-	cluster->board = cluster_map(SEGMENT_BOARD, cluster->board_size);
-	cluster->tenant = cluster_map(SEGMENT_TENANT, cluster->tenant_size);
-	cluster->segment = segment = cluster_map(SEGMENT_CLIENT, cluster->segment_size);
+	cluster->board = segment_private(SEGMENT_BOARD, cluster->board_size);
+	cluster->tenant = segment_private(SEGMENT_TENANT, cluster->tenant_size);
+	cluster->segment = segment = segment_private(SEGMENT_CLIENT, cluster->segment_size);
 	if (!cluster->board || !cluster->tenant || !segment)
 		return -ENOMEM;
 	manager = &cluster->board->manager;

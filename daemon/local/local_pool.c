@@ -191,22 +191,11 @@ static bool local_is_leaving(uint32_t slot)
 
 /* ------------------------------------------------------------------------ start and end */
 
-static void *local_map(uint32_t kind, uint64_t size)
-{
-	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (base == MAP_FAILED)
-		return NULL;
-	/* So a first touch takes one small page. EINVAL: the kernel has no huge pages. */
-	(void)madvise(base, size, MADV_NOHUGEPAGE);
-	*(struct segment *)base = segment_head(kind, size, 1);
-	return base;
-}
-
 static struct attach_source local_source(uint32_t kind, uint64_t size)
 {
-	return (struct attach_source){ .fd = -1, .base = local_map(kind, size), .size = size };
+	return (struct attach_source){ .fd = -1,
+				       .base = segment_private(kind, size),
+				       .size = size };
 }
 
 /* The board is memory of this process, unless observers are to see it. */
@@ -217,7 +206,7 @@ static int local_map_board(struct pool *pool, bool shared)
 
 	pool->board_size = board_size(pool->n_workers);
 	if (!shared) {
-		pool->board = local_map(SEGMENT_BOARD, pool->board_size);
+		pool->board = segment_private(SEGMENT_BOARD, pool->board_size);
 		return pool->board ? 0 : -ENOMEM;
 	}
 	local.board_fd = segment_create("forkd-board", SEGMENT_BOARD, pool->board_size, 1, 0, 0600);
@@ -237,7 +226,7 @@ static void local_map_arena(struct pool *pool)
 	for (uint64_t space = mapping_space(LOCAL_ARENA); !pool->arena && space >= LOCAL_LEAST;
 	     space /= 2) {
 		pool->arena_size = fixed + space;
-		pool->arena = local_map(SEGMENT_ARENA, pool->arena_size);
+		pool->arena = segment_private(SEGMENT_ARENA, pool->arena_size);
 	}
 }
 
