@@ -230,6 +230,11 @@ static int report_outcome(const struct call *call, fk_job job)
 	if (o.outcome == FK_EXPIRED && !o.code && call->deadline.text)
 		return forkctl_fail(FORKCTL_FAILED, "%s: EXPIRED after --deadline=%s", call->name,
 				    call->deadline.text);
+	if (call->client->waker.local && (o.outcome != FK_FAILED || !o.run_ns)) {
+		/* A cluster has a text. */
+		(void)fk_result(call->client, job, NULL, 0);
+		return forkctl_fail(FORKCTL_FAILED, "%s: %s", call->name, fk_error_text());
+	}
 	if (o.outcome == FK_CRASHED)
 		return forkctl_fail(FORKCTL_FAILED, "%s: %s: `forkctl crashes` shows where",
 				    call->name, case_outcome(&o, &text));
