@@ -31,8 +31,10 @@ static int plugin_load(const struct client_plugin **ret_plugin)
 	/* Not unloaded: its threads may still run its code, as handlers of fork() do. */
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library && access(path, F_OK) < 0)
-		return error_say(-ENOENT, "%s needs %s: install the package forkd-gearman",
-				 PLUGIN_SCHEME, path);
+		return error_say(
+			-ENOENT,
+			"%s needs %s: install the package forkd-gearman, or set FORKD_PLUGIN_DIR",
+			PLUGIN_SCHEME, path);
 	plugin = library ? dlsym(library, PLUGIN_SYMBOL) : NULL;
 	if (!plugin)
 		return error_say(-EPROTO, "cannot load %s of the package forkd-gearman: %s", path,
