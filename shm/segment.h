@@ -88,8 +88,8 @@ int segment_map(int fd, uint32_t kind, int access, uint64_t epoch, void **ret_ba
  * negative errno: EBADMSG it has another size, or no seals; ENOMEM. */
 int segment_map_sized(int fd, uint64_t size, void **ret_base);
 
-/* Maps zeroed memory of this process alone with the head of a segment. Pages are allocated when they
- * are touched. Returns NULL if there is no address space. */
+/* Maps zeroed memory of this process alone with the head of a segment. Its pages are allocated when
+ * they are touched. Returns NULL if there is no address space. */
 void *segment_private(uint32_t kind, uint64_t size);
 
 /* Unmaps a segment. NULL has no effect. */

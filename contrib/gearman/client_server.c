@@ -18,8 +18,8 @@
  *       the size that a packet's head names. A packet for an unknown handle is dropped: a FAIL that
  *       follows an EXCEPTION is one.
  *   I4. A connection without traffic is tested by the kernel (SERVER_DEAD_S), so a call at a server
- *       that has vanished ends. A server gets calls only after its first answer, so one that accepts
- *       connections and is silent gets none.
+ *       that has vanished ends. A server gets calls only after its first answer. So one that
+ *       accepts connections and is silent gets none.
  */
 #include "contrib/gearman/client_server.h"
 

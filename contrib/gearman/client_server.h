@@ -45,9 +45,9 @@ struct server {
 	int fd;				/* -1: none */
 	bool is_connected;
 	bool is_up;	   /* it has answered PACKET_OPTION */
-	uint64_t retry_ns; /* if it is not up: time of the next attempt to connect, CLOCK_MONOTONIC */
-	uint64_t wait_ns;	    /* before the last attempt; 0: it has answered since */
-	uint32_t n;		    /* calls */
+	uint64_t retry_ns; /* of the next attempt to connect, unless it is up: CLOCK_MONOTONIC */
+	uint64_t wait_ns;  /* before the last attempt; 0: it has answered since */
+	uint32_t n;	   /* calls */
 	struct list_link sending;   /* calls whose packets are not sent, oldest first */
 	size_t sent;		    /* bytes of the first one */
 	struct list_link accepting; /* calls whose handles are outstanding, oldest first */
