@@ -10,6 +10,8 @@
 
 #include "client/forkctl/common.h"
 #include "client/forkctl/options.h"
+#include "client/lib/connect.h"
+#include "client/lib/plugin.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "common/util.h"
@@ -159,6 +161,19 @@ static uint64_t time_or(const struct forkctl_limit *limit, uint64_t or_seconds)
 	return limit->text ? limit->ns : or_seconds * NSEC_PER_SEC;
 }
 
+/* A gateway of a cluster would serve its tasks to the cluster itself. */
+static int check_socket(const char *socket)
+{
+	const char *path = connect_path(socket);
+
+	if (!plugin_opens(path))
+		return 0;
+	return forkctl_fail(FORKCTL_USAGE,
+			    "--socket, or FORKD_SOCKET, must be the socket of this machine's "
+			    "forkd, not %s",
+			    path);
+}
+
 /* Converts the values. The words of lists stay in *written. */
 static int convert(const struct written *written, struct gateway_options *ret)
 {
@@ -175,7 +190,9 @@ static int convert(const struct written *written, struct gateway_options *ret)
 		.stop_timeout_ns = time_or(&written->stop_timeout, 30),
 		.metrics = written->metrics,
 	};
-	err = set_servers(ret, &written->servers);
+	err = check_socket(written->socket);
+	if (!err)
+		err = set_servers(ret, &written->servers);
 	return err ? err : set_size(ret, written->max_size);
 }
 
