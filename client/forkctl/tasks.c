@@ -9,6 +9,7 @@
 #include "client/forkctl/forkctl.h"
 #include "client/forkctl/listing.h"
 #include "client/lib/client_state.h"
+#include "client/lib/connect.h"
 #include "common/relaxed.h"
 
 #include <string.h>
@@ -106,6 +107,13 @@ int forkctl_tasks(const char *socket, int argc, char *argv[])
 	if (err && err != -FK_E_NO_MORE_TASKS) {
 		(void)fk_close(client);
 		return forkctl_fail(FORKCTL_NO_DAEMON, "%s", fk_error_text());
+	}
+	if (err && client->waker.local) {
+		(void)fk_close(client);
+		return forkctl_fail(FORKCTL_FAILED,
+				    "no gateway is connected to %s: start forkd-gearman on the "
+				    "machines that are to run tasks",
+				    connect_path(socket));
 	}
 	rows = task_rows(client);
 	listing_select(&l, rows, "task");
