@@ -363,7 +363,9 @@ static int run_all(struct call *call)
 		print_times("wait", times, kept, offsetof(struct times, wait));
 		print_times("run", times, kept, offsetof(struct times, run));
 		print_times("round trip", times, kept, offsetof(struct times, round_trip));
-		print_times("CPU", times, kept, offsetof(struct times, cpu));
+		/* A cluster does not report it. */
+		if (!call->client->waker.local)
+			print_times("CPU", times, kept, offsetof(struct times, cpu));
 	}
 	return FORKCTL_OK;
 }
