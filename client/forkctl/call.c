@@ -37,6 +37,7 @@ struct call {
 	struct forkctl_words outputs;
 	uint32_t repeat;
 	int timing;
+	int idempotent;
 	struct forkctl_limit timeout;
 	struct forkctl_limit deadline;
 	uint32_t worker; /* CALL_ANYWHERE: any */
@@ -61,6 +62,8 @@ const struct forkctl_option forkctl_call_options[] = {
 	{ "", "--deadline", "TIME",
 	  "Let forkd end the job as EXPIRED after this time (default: never)", FORKCTL_TIME,
 	  offsetof(struct call, deadline), 1, UINT64_MAX },
+	{ "", "--idempotent", NULL, "The job may run a second time, if its end is not known",
+	  FORKCTL_FLAG, offsetof(struct call, idempotent), 0, 0 },
 	{ "", "--worker", "K", "Start the job on this worker only (default: any)", FORKCTL_NUMBER,
 	  offsetof(struct call, worker), 0, LIMIT_WORKERS - 1 },
 	{ "", "--node", "N", "Start the job on a worker of this NUMA node only (default: any)",
@@ -105,6 +108,7 @@ static int parse_command_line(struct call *call, int argc, char *argv[])
 	if (call->worker != CALL_ANYWHERE && call->node != CALL_ANYWHERE)
 		return forkctl_fail(FORKCTL_USAGE, "--worker and --node are mutually exclusive");
 	r->options.timeout_ns = call->deadline.ns;
+	r->options.flags = call->idempotent ? FK_IDEMPOTENT : 0;
 	if (call->worker != CALL_ANYWHERE || call->node != CALL_ANYWHERE) {
 		int to_worker = call->worker != CALL_ANYWHERE;
 
