@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,6 +355,7 @@ int tasks_find(struct cluster *cluster, const char *name, char *error, size_t si
 	int r = -FK_E_NO_TASK, last = 0;
 	char module[64] = "";
 	bool answered = false;
+	sigset_t all, before;
 
 	if (name && *name && (!colon || strlen(name) >= sizeof(module))) {
 		(void)snprintf(error, size, "the name of a task is MODULE:TASK");
@@ -363,6 +365,9 @@ int tasks_find(struct cluster *cluster, const char *name, char *error, size_t si
 		memcpy(module, name, colon ? (size_t)(colon - name) + 1 : 0);
 		search.module = module;
 	}
+	/* With a timeout, connect() fails after a signal, even with SA_RESTART: signal(7). */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_mutex_lock(&cluster->tasks_lock);
 	for (uint32_t i = 0; i < cluster->n_servers; i++) {
 		r = tasks_search(cluster, &cluster->servers[i], &search, error, size);
@@ -378,5 +383,6 @@ int tasks_find(struct cluster *cluster, const char *name, char *error, size_t si
 	else
 		r = answered ? 0 : last;
 	pthread_mutex_unlock(&cluster->tasks_lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return r;
 }

@@ -2,12 +2,14 @@
 /* gearman:// of fk_open(), with a stub of the job server and its gateways. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -641,19 +643,59 @@ static uint16_t free_port(void)
 	return port;
 }
 
-START_TEST(what_is_no_job_server_is_named)
+/* Listens at an address of this machine, and returns it. The kernel accepts some connections more
+ * than the backlog. The socket does not block. */
+static int listen_silently(int backlog, struct sockaddr_in *ret_address)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
 	socklen_t size = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM, 0), peer;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+	ck_assert_int_eq(listen(fd, backlog), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	*ret_address = address;
+	return fd;
+}
+
+static void tick(int signal)
+{
+	(void)signal;
+}
+
+START_TEST(signals_do_not_end_a_search)
+{
+	const struct itimerval every = { { .tv_usec = 10000 }, { .tv_usec = 10000 } };
+	const struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
+	struct sockaddr_in address;
+	int fd = listen_silently(0, &address), fds[4];
+
+	/* The backlog is full: the next connection waits. */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)connect(fds[i], (struct sockaddr *)&address, sizeof(address));
+	}
+	ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &every, NULL), 0);
+	ck_assert_int_eq(open_port_fails(ntohs(address.sin_port)), -FK_E_NO_ANSWER);
+	assert_text("does not answer");
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		ck_assert_int_eq(close(fds[i]), 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+START_TEST(what_is_no_job_server_is_named)
+{
+	struct sockaddr_in address;
+	int fd, peer;
 	pid_t pid;
 
 	ck_assert_int_eq(open_port_fails(free_port()), -FK_E_NOT_LISTENING);
 	assert_text("no job server at 127.0.0.1:");
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
-	ck_assert_int_eq(listen(fd, 1), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	fd = listen_silently(1, &address);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
 	pid = fork();
 	if (!pid) {
 		peer = accept(fd, NULL, NULL);
