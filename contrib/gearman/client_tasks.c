@@ -36,18 +36,8 @@
 #include "common/util.h"
 #include "contrib/gearman/client_cluster.h"
 
-#define TASKS_TIMEOUT_S 10
+#define TASKS_TIMEOUT_S 3
 #define TASKS_MAX	(1u << 20) /* bytes of an answer */
-
-/* A socket whose end the server sees, even if a child of fork() has a copy of it. */
-static void tasks_hang_up(const int *fd)
-{
-	if (*fd >= 0)
-		(void)shutdown(*fd, SHUT_RDWR);
-	(void)safe_close(*fd);
-}
-
-#define _cleanup_socket_ _cleanup_(tasks_hang_up)
 
 /* The error of a call of the system on a connection. */
 static int tasks_failed(const struct server *server, char *error, size_t size)
@@ -71,8 +61,15 @@ static int tasks_not_gearmand(const struct server *server, char *error, size_t s
 	return -FK_E_NOT_FORKD;
 }
 
-/* Connects. The caller owns *ret_fd. */
-static int tasks_connect(const struct server *server, int *ret_fd, char *error, size_t size)
+/* A connection for one request and its answer. */
+struct exchange {
+	int fd;
+	uint64_t end_ns; /* of the time for the answer */
+};
+
+/* Connects. The caller owns the descriptor. */
+static int tasks_connect(const struct server *server, struct exchange *exchange, char *error,
+			 size_t size)
 {
 	const struct timeval timeout = { .tv_sec = TASKS_TIMEOUT_S };
 
@@ -81,15 +78,48 @@ static int tasks_connect(const struct server *server, int *ret_fd, char *error, 
 
 		if (fd < 0)
 			continue;
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 		if (!connect(fd, at->ai_addr, at->ai_addrlen)) {
-			*ret_fd = fd;
+			exchange->fd = fd;
+			exchange->end_ns = clock_ns() + TASKS_TIMEOUT_S * NSEC_PER_SEC;
 			return 0;
 		}
 		(void)safe_close(fd);
 	}
 	return tasks_failed(server, error, size);
+}
+
+/* The server sees this end, even if a child of fork() has a copy of the socket. */
+static void tasks_hang_up(const struct exchange *exchange)
+{
+	if (exchange->fd >= 0)
+		(void)shutdown(exchange->fd, SHUT_RDWR);
+	(void)safe_close(exchange->fd);
+}
+
+#define _cleanup_exchange_ _cleanup_(tasks_hang_up)
+
+/* Receives some bytes, as recv(). Fails with ETIMEDOUT or EAGAIN at the end of the time. */
+static ssize_t tasks_receive_some(const struct exchange *exchange, char *to, size_t size)
+{
+	ssize_t n;
+
+	do {
+		uint64_t now_ns = clock_ns(), left_us;
+		struct timeval left;
+
+		if (now_ns >= exchange->end_ns) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		/* Not 0, which is no limit. */
+		left_us = (exchange->end_ns - now_ns) / NSEC_PER_USEC + 1;
+		left = (struct timeval){ .tv_sec = (time_t)(left_us / 1000000),
+					 .tv_usec = (suseconds_t)(left_us % 1000000) };
+		(void)setsockopt(exchange->fd, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof(left));
+		n = recv(exchange->fd, to, size, 0);
+	} while (n < 0 && errno == EINTR);
+	return n;
 }
 
 /* ------------------------------------------------------------------------ functions of a server */
@@ -108,19 +138,17 @@ static bool status_is_whole(const char *text)
 static int tasks_status(const struct server *server, char **ret_text, char *error, size_t size)
 {
 	_cleanup_free_ char *text = malloc(TASKS_MAX);
-	_cleanup_socket_ int fd = -1;
+	_cleanup_exchange_ struct exchange exchange = { .fd = -1 };
 	size_t at = 0;
-	int r = text ? tasks_connect(server, &fd, error, size) : -ENOMEM;
+	int r = text ? tasks_connect(server, &exchange, error, size) : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	if (send(fd, "status\n", 7, MSG_NOSIGNAL) != 7)
+	if (send(exchange.fd, "status\n", 7, MSG_NOSIGNAL) != 7)
 		return tasks_failed(server, error, size);
 	do {
-		ssize_t n = recv(fd, text + at, TASKS_MAX - 1 - at, 0);
+		ssize_t n = tasks_receive_some(&exchange, text + at, TASKS_MAX - 1 - at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0 && errno != ECONNRESET)
 			return tasks_failed(server, error, size);
 		if (n <= 0)
@@ -154,13 +182,11 @@ static bool status_next(char **line, const char **ret_name, uint32_t *ret_worker
 
 /* ------------------------------------------------------------------------ tasks of a module */
 
-static int tasks_receive(int fd, char *to, size_t size)
+static int tasks_receive(const struct exchange *exchange, char *to, size_t size)
 {
 	while (size) {
-		ssize_t n = recv(fd, to, size, 0);
+		ssize_t n = tasks_receive_some(exchange, to, size);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n == 0)
 			errno = ECONNRESET;
 		if (n <= 0)
@@ -178,29 +204,29 @@ static int tasks_ask(const struct server *server, const char *function, char **r
 {
 	char packet[PACKET_HEAD + 64 + 2], head[PACKET_HEAD], handle[PACKET_HANDLE];
 	size_t length = strlen(function) + 2; /* Unique id and payload are empty. */
-	_cleanup_socket_ int fd = -1;
+	_cleanup_exchange_ struct exchange exchange = { .fd = -1 };
 	uint32_t type, size, n;
-	int r = tasks_connect(server, &fd, error, error_size);
+	int r = tasks_connect(server, &exchange, error, error_size);
 
 	if (r < 0)
 		return r;
 	memset(packet, 0, sizeof(packet));
 	packet_write_head(packet, PACKET_SUBMIT, (uint32_t)length);
 	memcpy(packet + PACKET_HEAD, function, length - 2);
-	if (send(fd, packet, PACKET_HEAD + length, MSG_NOSIGNAL) < 0)
+	if (send(exchange.fd, packet, PACKET_HEAD + length, MSG_NOSIGNAL) < 0)
 		return tasks_failed(server, error, error_size);
 	for (;;) {
 		_cleanup_free_ char *data = NULL;
 		const char *rest;
 
-		if (tasks_receive(fd, head, sizeof(head)) < 0)
+		if (tasks_receive(&exchange, head, sizeof(head)) < 0)
 			return tasks_failed(server, error, error_size);
 		if (!packet_read_head(head, &type, &size) || size > TASKS_MAX)
 			return tasks_not_gearmand(server, error, error_size);
 		data = malloc(size + 1);
 		if (!data)
 			return -ENOMEM;
-		if (tasks_receive(fd, data, size) < 0)
+		if (tasks_receive(&exchange, data, size) < 0)
 			return tasks_failed(server, error, error_size);
 		rest = packet_handle(data, size, handle, &n);
 		if (type == PACKET_FAIL || type == PACKET_ERROR)
@@ -295,7 +321,8 @@ struct search {
 	const char *module; /* with its colon; NULL: all; "": none */
 	uint32_t modules;
 	uint32_t slots;
-	bool found; /* a gateway has the module */
+	bool found;	/* a gateway has the module */
+	bool is_silent; /* a gateway that has the module does not answer */
 };
 
 /* Looks at the functions of one server. */
@@ -323,13 +350,15 @@ static int tasks_search(struct cluster *cluster, const struct server *server, st
 		if (!is_module || (search->module && !streq(name, search->module)))
 			continue;
 		/* A gateway that does not answer is no reason not to find the others. */
-		search->found |= !tasks_of_module(cluster, server, name, error, size);
+		r = tasks_of_module(cluster, server, name, error, size);
+		search->found |= r == 0;
+		search->is_silent |= r == -FK_E_NO_ANSWER;
 	}
 	search->modules = max(search->modules, modules);
 	return 0;
 }
 
-/* Sets the text of -FK_E_NO_TASK. */
+/* Sets the text of a task that was not found. Returns the error. */
 static int tasks_missing(const struct cluster *cluster, const char *name,
 			 const struct search *search, char *error, size_t size)
 {
@@ -340,12 +369,17 @@ static int tasks_missing(const struct cluster *cluster, const char *name,
 			       "the gateways of %s have the module %.*s, but not this task, or "
 			       "their users may not call it",
 			       cluster->name, length, name);
+	else if (search->is_silent)
+		(void)snprintf(error, size,
+			       "the gateways of %s that have the module %.*s do not answer: see "
+			       "the logs of forkd-gearman on their machines",
+			       cluster->name, length, name);
 	else
 		(void)snprintf(error, size,
 			       "no gateway of %s has the module %.*s: start forkd-gearman on a "
 			       "machine whose forkd has it",
 			       cluster->name, max(length, 0), name);
-	return -FK_E_NO_TASK;
+	return search->is_silent && !search->found ? -FK_E_NO_ANSWER : -FK_E_NO_TASK;
 }
 
 int tasks_find(struct cluster *cluster, const char *name, char *error, size_t size)

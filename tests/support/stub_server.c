@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,10 @@
 #include "contrib/gearman/payload.h"
 #include "shm/signature.h"
 
-#define STUB_SERVER_TASKS 16u
-#define STUB_SERVER_FDS	  64u
-#define STUB_SERVER_HELD  20000u
+#define STUB_SERVER_TASKS  16u
+#define STUB_SERVER_FDS	   64u
+#define STUB_SERVER_HELD   20000u
+#define STUB_SERVER_STATUS 12u /* WORK_STATUS of the protocol: handle, numerator, denominator */
 
 struct stub_server_held {
 	int fd;
@@ -36,7 +38,7 @@ struct stub_server {
 	pthread_t accepter;
 	int fd;
 	uint16_t port;
-	bool left;
+	bool left, drips;
 	uint32_t n_tasks, threads, n_held, handles;
 	struct stub_task tasks[STUB_SERVER_TASKS];
 	char module[64]; /* with its colon */
@@ -127,6 +129,17 @@ static void answer_list(struct stub_server *server, int fd, const char *handle)
 	answer(fd, PACKET_COMPLETE, handle, text, n);
 }
 
+/* Sends the progress of a job until the client ends the connection. */
+static void drip(int fd, const char *handle)
+{
+	char byte;
+
+	while (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+		answer(fd, STUB_SERVER_STATUS, handle, "1\0002", 3);
+		(void)poll(NULL, 0, 100);
+	}
+}
+
 /* Runs a call of a task, with the lock held. */
 static void run(struct stub_server *server, int fd, const struct stub_task *task,
 		const char *handle, char *data, size_t size)
@@ -211,6 +224,12 @@ static void submit(struct stub_server *server, int fd, uint32_t type, char *data
 	}
 	(void)snprintf(handle, sizeof(handle), "H:stub:%u", ++server->handles);
 	answer(fd, PACKET_CREATED, handle, NULL, 0);
+	if (streq(function, server->module) && server->drips) {
+		pthread_mutex_unlock(&server->lock);
+		drip(fd, handle);
+		pthread_mutex_lock(&server->lock);
+		return;
+	}
 	if (streq(function, server->module)) {
 		answer_list(server, fd, handle);
 		return;
@@ -463,6 +482,13 @@ void stub_server_add_task(struct stub_server *server)
 {
 	pthread_mutex_lock(&server->lock);
 	server->tasks[server->n_tasks++] = (struct stub_task){ "stub:later", "n:i64 -> i64" };
+	pthread_mutex_unlock(&server->lock);
+}
+
+void stub_server_drip(struct stub_server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	server->drips = true;
 	pthread_mutex_unlock(&server->lock);
 }
 

@@ -88,5 +88,8 @@ void stub_server_change(struct stub_server *server);
 /* Adds a task stub:later n:i64 -> i64, which returns n. */
 void stub_server_add_task(struct stub_server *server);
 
+/* The gateway answers the next questions for its tasks with its progress, and never ends. */
+void stub_server_drip(struct stub_server *server);
+
 /* The module has left all gateways. */
 void stub_server_leave(struct stub_server *server);

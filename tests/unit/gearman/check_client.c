@@ -567,6 +567,18 @@ START_TEST(module_that_no_gateway_has_is_named)
 }
 END_TEST
 
+START_TEST(gateway_that_does_not_answer_is_named)
+{
+	const fk_task *task;
+
+	start();
+	stub_server_drip(server);
+	ck_assert_int_eq(fk_task_find(client, "stub:add", &task), -FK_E_NO_ANSWER);
+	assert_text("that have the module stub do not answer: see the logs of forkd-gearman");
+	end();
+}
+END_TEST
+
 START_TEST(pool_info_counts_slots_and_tasks)
 {
 	struct fk_pool_info info;
