@@ -9,9 +9,12 @@ import pickle
 import signal
 import subprocess
 import tempfile
+import types
+import unittest.mock
 import weakref
 
 import forkd
+from forkd import _library
 from rig import (
     BUILD, ENDLESS, FIB, Forkd, Gate, TestCase, address, running, until)
 
@@ -187,6 +190,12 @@ class Ends(TestCase):
         with self.assertRaisesRegex(forkd.Quarantined, "in quarantine"):
             pool.call("crash:segv")
         self.assertEqual(pool.call("fib:fib", 20), 6765)
+
+    def test_a_text_that_is_no_utf8_is_shown(self):
+        text = _library.ffi.new("char[]", b"FAILED: \xff")
+        library = types.SimpleNamespace(fk_error_text=lambda: text)
+        with unittest.mock.patch.object(_library, "lib", library):
+            self.assertEqual(_library.last_text(), "FAILED: \ufffd")
 
     def test_connect_errors_have_a_class_per_cause(self):
         with self.assertRaisesRegex(ConnectionError, "/no/such") as caught:

@@ -41,4 +41,5 @@ def text_of(code: int) -> str:
 def last_text() -> str:
     """Returns the details of this thread's last error: fk_error_text()."""
     text: bytes = ffi.string(lib.fk_error_text())
-    return text.decode()
+    # A text of a cluster's machine can have any bytes.
+    return text.decode("utf-8", "replace")

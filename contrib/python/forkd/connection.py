@@ -124,7 +124,7 @@ class Connection:
         while not (code := lib.fk_task_next(self.client, found)):
             tasks.append(self._task(found[0]))
         if code != -lib.FK_E_NO_MORE_TASKS:
-            raise errors.Error(text_of(code), code)
+            raise errors.Error(last_text(), code)
         return sorted(tasks, key=lambda task: task.name)
 
     def _task(self, handle: Any) -> Task:
