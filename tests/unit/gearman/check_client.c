@@ -480,6 +480,17 @@ START_TEST(jobs_wait_for_a_server_that_restarts)
 }
 END_TEST
 
+/* Waits until the client knows that both servers have answered: it reads their first answers at the
+ * latest with that of a call. */
+static void wait_for_both(struct stub_server *other)
+{
+	int64_t sum;
+
+	while (!stub_server_counts(server).options || !stub_server_counts(other).options)
+		usleep(1000);
+	ck_assert_int_eq(fk_call(client, "stub:add", &sum, 1, 1), 0);
+}
+
 START_TEST(other_servers_take_over)
 {
 	struct stub_server *other;
@@ -489,6 +500,7 @@ START_TEST(other_servers_take_over)
 	server = stub_server_start(0);
 	other = stub_server_start(0);
 	client = open_ports(JOBS, stub_server_port(server), stub_server_port(other));
+	wait_for_both(other);
 	for (uint32_t i = 0; i < 20; i++)
 		jobs[i] = submit("stub:hold", i, FK_IDEMPOTENT);
 	stub_server_wait_held(server, 1);
