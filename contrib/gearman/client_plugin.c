@@ -33,6 +33,7 @@
 #include "contrib/gearman/client_cluster.h"
 #include "contrib/gearman/client_jobs.h"
 #include "contrib/gearman/client_tasks.h"
+#include "contrib/gearman/server_name.h"
 #include "shm/layout.h"
 #include "shm/proto.h"
 #include "shm/segment.h"
@@ -41,7 +42,6 @@
 #define CLUSTER_JOBS   256u		    /* default: as fk_open() */
 #define CLUSTER_HEAP   (UINT64_C(64) << 20) /* the same, of address space */
 #define CLUSTER_STACK  (256u << 10)	    /* bytes, of the thread */
-#define CLUSTER_PORT   "4730"
 #define CLUSTER_SCHEME "gearman://"
 
 /* All clusters of the process, with the lock of client_server.c. */
@@ -166,37 +166,34 @@ static void cluster_close(struct waker *waker)
 
 /* ------------------------------------------------------------------------ names */
 
-/* Resolves HOST[:PORT] or [ADDRESS][:PORT]. */
+/* Resolves HOST[:PORT]. */
 static int cluster_add_server(struct cluster *cluster, const char *text, size_t length, char *error)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+					.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV };
 	struct server *server = &cluster->servers[cluster->n_servers];
-	char host[256], *port, *end;
+	struct server_name name;
+	char port[8];
+	bool is_ipv6;
 	int r;
 
-	if (!length || length >= sizeof(host)) {
+	if (server_name_parse(text, length, &name) < 0) {
 		(void)snprintf(error, PLUGIN_ERROR,
-			       "%.200s: the name is " CLUSTER_SCHEME "HOST[:PORT][,HOST[:PORT]...]",
+			       "%.200s: the name is " CLUSTER_SCHEME
+			       "HOST[:PORT][,HOST[:PORT]...], with ports from 1 to 65535",
 			       cluster->name);
 		return -EINVAL;
 	}
-	memcpy(host, text, length);
-	host[length] = '\0';
-	end = host[0] == '[' ? strchr(host, ']') : NULL;
-	port = strchr(end ? end : host, ':');
-	if (port)
-		*port++ = '\0';
-	if (end)
-		*end = '\0';
-	r = getaddrinfo(host + (end != NULL), port ? port : CLUSTER_PORT, &hints,
-			&server->addresses);
+	(void)snprintf(port, sizeof(port), "%u", name.port);
+	r = getaddrinfo(name.host, port, &hints, &server->addresses);
 	if (r) {
 		(void)snprintf(error, PLUGIN_ERROR, "%.100s: the host %s is not found: %s",
-			       cluster->name, host + (end != NULL), gai_strerror(r));
+			       cluster->name, name.host, gai_strerror(r));
 		return -FK_E_NOT_LISTENING;
 	}
-	(void)snprintf(server->name, sizeof(server->name), "%s%s%s:%s", end ? "[" : "",
-		       host + (end != NULL), end ? "]" : "", port ? port : CLUSTER_PORT);
+	is_ipv6 = strchr(name.host, ':') != NULL;
+	(void)snprintf(server->name, sizeof(server->name), "%s%s%s:%s", is_ipv6 ? "[" : "",
+		       name.host, is_ipv6 ? "]" : "", port);
 	server->fd = -1;
 	cluster->n_servers++;
 	return 0;

@@ -49,7 +49,7 @@ static int listen_unix(const char *path, int *ret_fd)
 	return err;
 }
 
-static int listen_tcp(const struct gateway_server *server, int *ret_fd)
+static int listen_tcp(const struct server_name *server, int *ret_fd)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 	struct addrinfo *addresses;
@@ -72,14 +72,14 @@ static int listen_tcp(const struct gateway_server *server, int *ret_fd)
 
 int exporter_listen(struct exporter *exporter, const char *address)
 {
-	struct gateway_server server;
-	char text[GATEWAY_HOST + 16];
+	struct server_name server;
+	char text[SERVER_NAME_HOST + 16];
 
 	if (strchr(address, '/'))
 		return listen_unix(address, &exporter->fd);
 	(void)snprintf(text, sizeof(text), "%s%s",
 		       strchr(address, ':') ? "" : "localhost:", address);
-	if (gateway_options_read_server(text, strlen(text), &server))
+	if (server_name_parse(text, strlen(text), &server))
 		return -EINVAL;
 	return listen_tcp(&server, &exporter->fd);
 }

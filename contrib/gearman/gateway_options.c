@@ -17,8 +17,6 @@
 #include "common/util.h"
 #include "contrib/gearman/payload.h"
 
-#define OPTIONS_PORT 4730u /* of Gearman */
-
 /* The values as they were written. */
 struct written {
 	struct forkctl_words servers;
@@ -70,49 +68,12 @@ static const struct forkctl_option rows[] = {
 	{ 0 },
 };
 
-/* Splits HOST[:PORT] of size bytes. Returns the host's size in *ret_size, and its colon or NULL. */
-static const char *split_server(const char *text, size_t size, const char **ret_host,
-				size_t *ret_size)
-{
-	const char *colon = memrchr(text, ':', size), *end;
-
-	*ret_host = text;
-	*ret_size = size;
-	if (size && *text == '[') {
-		end = memchr(text, ']', size);
-		*ret_host = text + 1;
-		*ret_size = end ? (size_t)(end - text) - 1 : 0;
-		return end && end + 1 < text + size ? end + 1 : NULL;
-	}
-	if (!colon || memchr(text, ':', size) != colon)
-		return NULL; /* an IPv6 address without a port has several */
-	*ret_size = (size_t)(colon - text);
-	return colon;
-}
-
-int gateway_options_read_server(const char *text, size_t size, struct gateway_server *ret_server)
-{
-	const char *host, *rest;
-	size_t n;
-	const char *colon = split_server(text, size, &host, &n);
-	uint64_t port = OPTIONS_PORT;
-
-	if (!n || n >= sizeof(ret_server->host))
-		return -EINVAL;
-	if (colon && (*colon != ':' || number_parse(colon + 1, 10, &port, &rest) ||
-		      rest != text + size || !port || port > UINT16_MAX))
-		return -EINVAL;
-	*ret_server = (struct gateway_server){ .port = (uint16_t)port };
-	memcpy(ret_server->host, host, n);
-	return 0;
-}
-
 int gateway_options_add_servers(struct gateway_options *options, const char *text)
 {
 	for (;;) {
 		size_t n = strcspn(text, ",");
-		struct gateway_server server;
-		int err = gateway_options_read_server(text, n, &server);
+		struct server_name server;
+		int err = server_name_parse(text, n, &server);
 
 		if (!err && options->n_servers == GATEWAY_SERVERS)
 			err = -E2BIG;

@@ -7,18 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "contrib/gearman/server_name.h"
+
 #define GATEWAY_SERVERS	 8u
-#define GATEWAY_HOST	 256u /* bytes, with the NUL */
 #define GATEWAY_JOBS_MAX 1024u
 
-/* A job server. */
-struct gateway_server {
-	char host[GATEWAY_HOST];
-	uint16_t port;
-};
-
 struct gateway_options {
-	struct gateway_server servers[GATEWAY_SERVERS];
+	struct server_name servers[GATEWAY_SERVERS];
 	uint32_t n_servers;
 	const char *socket;	       /* of forkd; NULL: the default */
 	uint32_t jobs;		       /* in flight of each server; 0: twice the workers */
@@ -49,9 +44,6 @@ int gateway_options_parse(int argc, char *argv[], struct gateway_options *ret_op
 /* Adds the servers HOST[:PORT][,HOST[:PORT]]... An IPv6 address with a port is in brackets. Returns
  * 0, or -EINVAL (malformed), -E2BIG (too many). */
 int gateway_options_add_servers(struct gateway_options *options, const char *text);
-
-/* Reads one HOST[:PORT] of size bytes. Returns 0 or -EINVAL. */
-int gateway_options_read_server(const char *text, size_t size, struct gateway_server *ret_server);
 
 /* True if a pattern of --idempotent matches MODULE:TASK. */
 bool gateway_options_idempotent(const struct gateway_options *options, const char *name);

@@ -46,7 +46,7 @@ static const char *why_text(int err)
 
 static void report(struct slot *slot, int err)
 {
-	const struct gateway_server *address = slot->server->address;
+	const struct server_name *address = slot->server->address;
 
 	slot->tries = err ? slot->tries + 1 : 0;
 	if (!slot->listing)
@@ -70,7 +70,7 @@ static bool slot_changed(const void *context)
 /* Connects, and registers the functions. */
 static int open_peer(struct slot *slot, const struct functions *functions)
 {
-	const struct gateway_server *address = slot->server->address;
+	const struct server_name *address = slot->server->address;
 	uint32_t n = slot->listing ? functions->n_modules : functions->n_tasks;
 	int err = peer_open(&slot->peer, address->host, address->port,
 			    slot->gateway->options->server_timeout_ns);
@@ -137,7 +137,7 @@ static int sleep_idle(struct slot *slot)
 	return err;
 }
 
-int slot_server_init(struct slot_server *server, const struct gateway_server *address)
+int slot_server_init(struct slot_server *server, const struct server_name *address)
 {
 	int err;
 

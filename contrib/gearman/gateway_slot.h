@@ -17,11 +17,11 @@
 #include "contrib/gearman/peer.h"
 
 struct gateway;
-struct gateway_server;
+struct server_name;
 
 /* A job server. */
 struct slot_server {
-	const struct gateway_server *address;
+	const struct server_name *address;
 	_Atomic uint32_t connected; /* the listing slot is connected */
 	/* The slot that sleeps until there is a job has the turn: for one job the server wakes all
 	 * workers that sleep. */
@@ -45,7 +45,7 @@ struct slot {
 	bool reported;	/* the listing slot has logged that the server cannot be reached */
 };
 
-int slot_server_init(struct slot_server *server, const struct gateway_server *address);
+int slot_server_init(struct slot_server *server, const struct server_name *address);
 
 /* Wakes the slots that wait for their turn, after a change of the epoch. */
 void slot_server_wake(struct slot_server *server);

@@ -649,9 +649,16 @@ END_TEST
 
 START_TEST(wrong_names_are_refused)
 {
+	static const char *const ports[] = { "gearman://a:", "gearman://a:0", "gearman://a:65536",
+					     "gearman://a:http", "gearman://[::1]4730" };
+
 	ck_assert_int_eq(open_fails("gearman://"), -EINVAL);
 	assert_text("the name is gearman://HOST[:PORT][,HOST[:PORT]...]");
 	ck_assert_int_eq(open_fails("gearman://localhost,"), -EINVAL);
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
+		ck_assert_int_eq(open_fails(ports[i]), -EINVAL);
+		assert_text("with ports from 1 to 65535");
+	}
 	ck_assert_int_eq(open_fails("gearman://no-such-host.invalid"), -FK_E_NOT_LISTENING);
 	assert_text("the host no-such-host.invalid is not found");
 }

@@ -128,13 +128,13 @@ END_TEST
 
 START_TEST(host_that_is_too_long_is_refused)
 {
-	char text[GATEWAY_HOST + 2];
-	struct gateway_server server;
+	char text[SERVER_NAME_HOST + 2];
+	struct server_name server;
 
 	memset(text, 'a', sizeof(text));
-	ck_assert_int_eq(gateway_options_read_server(text, GATEWAY_HOST, &server), -EINVAL);
-	ck_assert_int_eq(gateway_options_read_server(text, GATEWAY_HOST - 1, &server), 0);
-	ck_assert_uint_eq(strlen(server.host), GATEWAY_HOST - 1);
+	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST, &server), -EINVAL);
+	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST - 1, &server), 0);
+	ck_assert_uint_eq(strlen(server.host), SERVER_NAME_HOST - 1);
 }
 END_TEST
 
