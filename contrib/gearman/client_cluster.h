@@ -62,6 +62,7 @@ struct cluster {
 	uint32_t n_texts, next_text;
 	/* held while tasks are looked up; the signatures do not change */
 	pthread_mutex_t tasks_lock;
-	struct signature *signatures; /* by task */
-	_Atomic uint32_t slots;	      /* jobs that the gateways run at a time */
+	uint64_t failed_ns[CLUSTER_SERVERS]; /* last search that the server has failed; 0: none */
+	struct signature *signatures;	     /* by task */
+	_Atomic uint32_t slots;		     /* jobs that the gateways run at a time */
 };

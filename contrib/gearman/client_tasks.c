@@ -37,6 +37,7 @@
 #include "contrib/gearman/client_cluster.h"
 
 #define TASKS_TIMEOUT_S 3
+#define TASKS_LATELY	(30 * NSEC_PER_SEC)
 #define TASKS_MAX	(1u << 20) /* bytes of an answer */
 
 /* The error of a call of the system on a connection. */
@@ -382,16 +383,26 @@ static int tasks_missing(const struct cluster *cluster, const char *name,
 	return search->is_silent && !search->found ? -FK_E_NO_ANSWER : -FK_E_NO_TASK;
 }
 
+/* True if a server has failed in a search of the last TASKS_LATELY. now_ns: of this search. */
+static bool tasks_failed_lately(const struct cluster *cluster, uint32_t i, uint64_t now_ns)
+{
+	uint64_t failed_ns = cluster->failed_ns[i];
+
+	return failed_ns && failed_ns != now_ns && now_ns - failed_ns < TASKS_LATELY;
+}
+
 int tasks_find(struct cluster *cluster, const char *name, char *error, size_t size)
 {
 	const char *colon = name ? strchr(name, ':') : NULL;
 	struct search search = { .module = NULL };
 	int r = -FK_E_NO_TASK, last = 0;
+	bool answered = false, named = name && *name;
+	uint32_t asked = 0;
+	uint64_t now_ns;
 	char module[64] = "";
-	bool answered = false;
 	sigset_t all, before;
 
-	if (name && *name && (!colon || strlen(name) >= sizeof(module))) {
+	if (named && (!colon || strlen(name) >= sizeof(module))) {
 		(void)snprintf(error, size, "the name of a task is MODULE:TASK");
 		return -FK_E_NO_TASK;
 	}
@@ -403,16 +414,27 @@ int tasks_find(struct cluster *cluster, const char *name, char *error, size_t si
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_mutex_lock(&cluster->tasks_lock);
-	for (uint32_t i = 0; i < cluster->n_servers; i++) {
+	now_ns = clock_ns();
+	/* First the servers that have answered lately; the others only if these are not enough. */
+	for (uint32_t turn = 0; turn < 2 * cluster->n_servers; turn++) {
+		uint32_t i = turn % cluster->n_servers;
+
+		if (tasks_failed_lately(cluster, i, now_ns) != (turn >= cluster->n_servers))
+			continue;
+		if (answered && (turn >= cluster->n_servers || named) &&
+		    (!named || board_find_task(cluster->board, name) >= 0))
+			break;
 		r = tasks_search(cluster, &cluster->servers[i], &search, error, size);
+		cluster->failed_ns[i] = r < 0 ? now_ns : 0;
 		answered |= r == 0;
 		last = r < 0 ? r : last;
+		asked++;
 	}
-	if (answered) {
+	if (answered && (asked == cluster->n_servers || !load_relaxed(&cluster->slots))) {
 		store_relaxed(&cluster->slots, search.slots);
 		store_relaxed(&cluster->board->n_modules, search.modules);
 	}
-	if (answered && name && *name && board_find_task(cluster->board, name) < 0)
+	if (answered && named && board_find_task(cluster->board, name) < 0)
 		r = tasks_missing(cluster, name, &search, error, size);
 	else
 		r = answered ? 0 : last;

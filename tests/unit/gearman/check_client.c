@@ -753,18 +753,29 @@ START_TEST(one_server_of_several_is_enough)
 }
 END_TEST
 
+/* Accepts the connections of a silent listener. Returns how many of them ask for its functions. */
+static uint32_t count_searches(int fd)
+{
+	uint32_t n = 0;
+	int peer;
+
+	while ((peer = accept(fd, NULL, NULL)) >= 0) {
+		char first = '\0';
+
+		ck_assert_int_eq(recv(peer, &first, 1, 0), 1);
+		n += first == 's'; /* status */
+		ck_assert_int_eq(close(peer), 0);
+	}
+	return n;
+}
+
 /* It accepts connections, and never answers. */
 START_TEST(silent_server_gets_no_jobs)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t size = sizeof(address);
+	struct sockaddr_in address;
+	int fd = listen_silently(20, &address);
 	fk_job jobs[20];
 
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
-	ck_assert_int_eq(listen(fd, 20), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
 	plugin_of_the_build();
 	server = stub_server_start(0);
 	client = open_ports(JOBS, ntohs(address.sin_port), stub_server_port(server));
@@ -772,6 +783,9 @@ START_TEST(silent_server_gets_no_jobs)
 		jobs[i] = submit("stub:full", 0, 0);
 	for (uint32_t i = 0; i < ARRAY_SIZE(jobs); i++)
 		ck_assert_int_eq(outcome(jobs[i], NULL), FK_DONE);
+	/* Only fk_open() has waited for it. */
+	ck_assert_uint_eq(count_searches(fd), 1);
+	ck_assert_int_eq(close(fd), 0);
 	end();
 }
 END_TEST
