@@ -275,7 +275,6 @@ static void *local_worker(void *arg)
 
 static void local_free(struct pool *pool)
 {
-	worker_release_signal(pool);
 	pool_free(pool);
 	local.board_fd = safe_close(local.board_fd);
 }

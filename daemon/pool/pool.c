@@ -17,6 +17,7 @@
 #include "daemon/jobs/job_batches.h"
 #include "daemon/jobs/membership.h"
 #include "daemon/pool/arena_layout.h"
+#include "daemon/pool/worker_signal.h"
 #include "daemon/pool/worker_thread.h"
 #include "daemon/sched/job_switch.h"
 #include "daemon/sched/slice_timer.h"
@@ -143,7 +144,8 @@ void pool_join_workers(struct pool *pool)
 
 void pool_free(struct pool *pool)
 {
-	fibers_fini(pool); /* its thread uses the board's counters */
+	fibers_fini(pool); /* its threads use the board's counters and read the signal */
+	worker_release_signal(pool);
 	intake_fini(pool);
 	for (uint32_t i = 0; pool->workers && i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);

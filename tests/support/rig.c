@@ -153,8 +153,8 @@ void rig_stop(struct rig *rig)
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		pthread_join(pool->workers[i].thread, NULL);
 	pthread_join(rig->dispatcher, NULL);
-	worker_release_signal(pool);
 	fibers_fini(pool);
+	worker_release_signal(pool);
 	for (uint32_t i = 0; i < pool->n_workers; i++)
 		worker_fini(&pool->workers[i]);
 	intake_fini(pool);
