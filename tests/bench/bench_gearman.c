@@ -219,7 +219,7 @@ static void check_answer(const struct side *side, const struct protocol_packet *
 {
 	size_t size = side->worker == GATEWAY ? answer_size : call_size, tail = min(bytes, 4096u);
 
-	if (packet->type != PROTOCOL_COMPLETE)
+	if (packet->type != PACKET_COMPLETE)
 		bench_die("%s: packet of type %u: %.*s", side->name, packet->type,
 			  (int)min(packet->size, (size_t)PAYLOAD_EXCEPTION), packet->data);
 	if (packet->size != size || memcmp(packet->data, side->magic, strlen(side->magic)) != 0 ||
@@ -245,7 +245,7 @@ static uint64_t run(const struct side *side, uint32_t n)
 			err = protocol_read(&protocol, &packet);
 		if (err)
 			bench_die("gearmand: %s", strerror(-err));
-		if (packet.type == PROTOCOL_CREATED)
+		if (packet.type == PACKET_CREATED)
 			continue;
 		check_answer(side, &packet);
 		ended++;

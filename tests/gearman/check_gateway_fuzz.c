@@ -327,7 +327,7 @@ static void collect(struct job *jobs, size_t n)
 		struct job *job;
 
 		ck_assert_int_eq(protocol_read(&protocol, &packet), 0);
-		if (packet.type == PROTOCOL_CREATED) {
+		if (packet.type == PACKET_CREATED) {
 			/* In the order of the submissions. */
 			ck_assert_uint_lt(created, n);
 			(void)snprintf(jobs[created++].handle, sizeof(jobs->handle), "%.*s",
@@ -336,15 +336,15 @@ static void collect(struct job *jobs, size_t n)
 		}
 		job = find(jobs, &packet);
 		ck_assert(!job->has_ended);
-		ck_assert_int_eq(job->is_warned, packet.type == PROTOCOL_FAIL);
-		if (packet.type == PROTOCOL_COMPLETE)
+		ck_assert_int_eq(job->is_warned, packet.type == PACKET_FAIL);
+		if (packet.type == PACKET_COMPLETE)
 			check_complete(job, &packet);
-		else if (packet.type == PROTOCOL_EXCEPTION || packet.type == PROTOCOL_WARNING)
+		else if (packet.type == PACKET_EXCEPTION || packet.type == PACKET_WARNING)
 			check_exception(job, &packet);
 		else
-			ck_assert_uint_eq(packet.type, PROTOCOL_FAIL);
-		job->is_warned = packet.type == PROTOCOL_WARNING;
-		job->has_ended = packet.type != PROTOCOL_WARNING;
+			ck_assert_uint_eq(packet.type, PACKET_FAIL);
+		job->is_warned = packet.type == PACKET_WARNING;
+		job->has_ended = packet.type != PACKET_WARNING;
 		ended += (size_t)job->has_ended;
 	}
 }

@@ -17,11 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HEAD	 12u	/* bytes: magic, type, size of the rest */
-#define OUT	 65536u /* bytes that wait for more */
-#define FIRST_IN 65536u /* bytes */
-#define TRIES	 10u	/* ports */
-#define PATIENCE 6000u	/* looks at the server, one every 10 ms */
+#define OUT	    65536u /* bytes that wait for more */
+#define FIRST_IN    65536u /* bytes */
+#define TRIES	    10u	   /* ports */
+#define PATIENCE    6000u  /* looks at the server, one every 10 ms */
 
 static int send_all(int fd, const void *data, size_t size, int flags)
 {
@@ -49,22 +48,18 @@ static int flush(struct protocol *protocol, int flags)
 }
 
 /* Sends a packet, or keeps it if it is small. names: in front of data. */
-static int put(struct protocol *protocol, uint32_t type, const void *names, size_t names_size,
-	       const void *data, size_t size)
+static int put(struct protocol *protocol, enum packet_type type, const void *names,
+	       size_t names_size, const void *data, size_t size)
 {
-	uint32_t head[3];
 	int err = 0;
 
-	memcpy(head, "\0REQ", 4);
-	head[1] = htobe32(type);
-	head[2] = htobe32((uint32_t)(names_size + size));
-	if (protocol->out_size + HEAD + names_size > OUT)
+	if (protocol->out_size + PACKET_HEAD + names_size > OUT)
 		err = flush(protocol, 0);
 	if (err)
 		return err;
-	memcpy(protocol->out + protocol->out_size, head, HEAD);
-	memcpy(protocol->out + protocol->out_size + HEAD, names, names_size);
-	protocol->out_size += HEAD + names_size;
+	packet_write_head(protocol->out + protocol->out_size, type, (uint32_t)(names_size + size));
+	memcpy(protocol->out + protocol->out_size + PACKET_HEAD, names, names_size);
+	protocol->out_size += PACKET_HEAD + names_size;
 	if (protocol->out_size + size > OUT) {
 		err = flush(protocol, MSG_MORE);
 		return err ? err : send_all(protocol->fd, data, size, 0);
@@ -83,7 +78,7 @@ int protocol_submit(struct protocol *protocol, const char *function, const char 
 
 	if (n < 0 || (size_t)n >= sizeof(names))
 		return -ENAMETOOLONG;
-	return put(protocol, PROTOCOL_SUBMIT, names, (size_t)n + 1, payload, size);
+	return put(protocol, PACKET_SUBMIT, names, (size_t)n + 1, payload, size);
 }
 
 /* Receives until n bytes are there. */
@@ -122,27 +117,24 @@ static int fill(struct protocol *protocol, size_t n)
 
 int protocol_read(struct protocol *protocol, struct protocol_packet *ret_packet)
 {
-	uint32_t head[3];
 	const char *data, *nul;
-	size_t size;
+	uint32_t type, size;
 	int err = flush(protocol, 0);
 
 	if (!err)
-		err = fill(protocol, HEAD);
+		err = fill(protocol, PACKET_HEAD);
 	if (err)
 		return err;
-	memcpy(head, protocol->in + protocol->at, HEAD);
-	size = be32toh(head[2]);
-	if (memcmp(head, "\0RES", 4) != 0)
+	if (!packet_read_head(protocol->in + protocol->at, &type, &size))
 		return -EPROTO;
-	err = fill(protocol, HEAD + size);
+	err = fill(protocol, PACKET_HEAD + (size_t)size);
 	if (err)
 		return err;
-	data = protocol->in + protocol->at + HEAD;
-	protocol->at += HEAD + size;
-	*ret_packet = (struct protocol_packet){ be32toh(head[1]), "", data, size };
+	data = protocol->in + protocol->at + PACKET_HEAD;
+	protocol->at += PACKET_HEAD + (size_t)size;
+	*ret_packet = (struct protocol_packet){ type, "", data, size };
 	nul = memchr(data, '\0', size);
-	if (ret_packet->type != PROTOCOL_OPTION_SET && nul) {
+	if (ret_packet->type != PACKET_OPTION_SET && nul) {
 		ret_packet->handle = data;
 		ret_packet->data = nul + 1;
 		ret_packet->size = size - (size_t)(nul + 1 - data);
@@ -185,10 +177,10 @@ int protocol_open(struct protocol *protocol, uint16_t port)
 	if (!protocol->out || !protocol->in)
 		err = -ENOMEM;
 	if (!err)
-		err = put(protocol, PROTOCOL_OPTION, "exceptions", 10, NULL, 0);
+		err = put(protocol, PACKET_OPTION, "exceptions", 10, NULL, 0);
 	if (!err)
 		err = protocol_read(protocol, &packet);
-	if (!err && packet.type != PROTOCOL_OPTION_SET)
+	if (!err && packet.type != PACKET_OPTION_SET)
 		err = -EPROTO;
 	if (err)
 		protocol_close(protocol);

@@ -11,17 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Types of packets. */
-#define PROTOCOL_SUBMIT	    7u	/* function 0 unique 0 payload */
-#define PROTOCOL_CREATED    8u	/* handle */
-#define PROTOCOL_STATUS	    12u /* handle 0 numerator 0 denominator */
-#define PROTOCOL_COMPLETE   13u /* handle 0 answer */
-#define PROTOCOL_FAIL	    14u /* handle */
-#define PROTOCOL_ERROR	    19u /* code 0 text */
-#define PROTOCOL_EXCEPTION  25u /* handle 0 exception */
-#define PROTOCOL_OPTION	    26u /* option */
-#define PROTOCOL_OPTION_SET 27u /* option */
-#define PROTOCOL_WARNING    29u /* handle 0 text */
+#include "contrib/gearman/packet.h"
 
 /* A connection. */
 struct protocol {
