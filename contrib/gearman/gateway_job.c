@@ -373,7 +373,6 @@ static int receive(struct run *run, enum verdict *ret_verdict)
 	struct memory *memory = &run->slot->memory;
 	char text[PAYLOAD_EXCEPTION];
 	int err = run->size ? memory_reserve(memory, run->size, text, sizeof(text)) : 0;
-
 	char magic[sizeof(PAYLOAD_CALL)] = "";
 	int lost;
 
