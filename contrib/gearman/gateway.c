@@ -195,7 +195,6 @@ static int run(struct gateway *gateway, const sigset_t *signals)
 	if (err)
 		return err;
 	gateway->servers = servers;
-	gateway->n_servers = gateway->options->n_servers;
 	exporter =
 		(struct exporter){ gateway->metrics, servers, gateway->options->n_servers, -1, 0 };
 	err = export(&exporter, gateway->options->metrics);

@@ -39,7 +39,6 @@ struct gateway {
 	struct journal *journal; /* NULL: none */
 	struct gateway_metrics *metrics;
 	struct slot_server *servers;
-	uint32_t n_servers;
 	_Atomic uint32_t epoch; /* I3 */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* link, functions or stopping */

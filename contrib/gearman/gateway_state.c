@@ -38,7 +38,7 @@ static void announce(struct gateway *gateway)
 {
 	(void)add_relaxed(&gateway->epoch, 1);
 	(void)pthread_cond_broadcast(&gateway->changed);
-	for (uint32_t i = 0; i < gateway->n_servers; i++)
+	for (uint32_t i = 0; gateway->servers && i < gateway->options->n_servers; i++)
 		slot_server_wake(&gateway->servers[i]);
 }
 
