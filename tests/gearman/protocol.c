@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OUT	    65536u /* bytes that wait for more */
-#define FIRST_IN    65536u /* bytes */
-#define TRIES	    10u	   /* ports */
-#define PATIENCE    6000u  /* looks at the server, one every 10 ms */
+#define OUT	 65536u /* bytes that wait for more */
+#define FIRST_IN 65536u /* bytes */
+#define TRIES	 10u	/* ports */
+#define PATIENCE 6000u	/* looks at the server, one every 10 ms */
 
 static int send_all(int fd, const void *data, size_t size, int flags)
 {
