@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <forkd/client.h>
@@ -38,7 +39,9 @@
 
 #define TASKS_TIMEOUT_S 3
 #define TASKS_LATELY	(30 * NSEC_PER_SEC)
-#define TASKS_MAX	(1u << 20) /* bytes of an answer */
+#define TASKS_MAX	(1u << 20)	      /* bytes of an answer */
+#define TASKS_TRIES	3		      /* before it is said that no gateway has a module */
+#define TASKS_PAUSE	(300 * NSEC_PER_MSEC) /* after the first try, then twice this */
 
 /* The error of a call of the system on a connection. */
 static int tasks_failed(const struct server *server, char *error, size_t size)
@@ -317,9 +320,11 @@ static int tasks_of_module(struct cluster *cluster, const struct server *server,
 
 /* ------------------------------------------------------------------------ the cluster */
 
-/* What a search has seen so far. */
+/* A search, and what it has seen so far. */
 struct search {
+	const char *name;   /* MODULE:TASK; NULL: none */
 	const char *module; /* with its colon; NULL: all; "": none */
+	bool again;	    /* a server that has failed lately is not asked */
 	uint32_t modules;
 	uint32_t slots;
 	bool found;	/* a gateway has the module */
@@ -360,10 +365,11 @@ static int tasks_search(struct cluster *cluster, const struct server *server, st
 }
 
 /* Sets the text of a task that was not found. Returns the error. */
-static int tasks_missing(const struct cluster *cluster, const char *name,
-			 const struct search *search, char *error, size_t size)
+static int tasks_missing(const struct cluster *cluster, const struct search *search, char *error,
+			 size_t size)
 {
 	int length = (int)strlen(search->module) - 1;
+	const char *name = search->name;
 
 	if (search->found)
 		(void)snprintf(error, size,
@@ -391,54 +397,69 @@ static bool tasks_failed_lately(const struct cluster *cluster, uint32_t i, uint6
 	return failed_ns && failed_ns != now_ns && now_ns - failed_ns < TASKS_LATELY;
 }
 
-int tasks_find(struct cluster *cluster, const char *name, char *error, size_t size)
+/* Asks the servers once, with the lock held. */
+static int tasks_look(struct cluster *cluster, struct search *search, char *error, size_t size)
 {
-	const char *colon = name ? strchr(name, ':') : NULL;
-	struct search search = { .module = NULL };
-	int r = -FK_E_NO_TASK, last = 0;
-	bool answered = false, named = name && *name;
-	uint32_t asked = 0;
-	uint64_t now_ns;
-	char module[64] = "";
-	sigset_t all, before;
+	uint32_t asked = 0, turns = search->again ? cluster->n_servers : 2 * cluster->n_servers;
+	uint64_t now_ns = clock_ns();
+	bool answered = false;
+	int r, last = -FK_E_NO_TASK; /* if none is asked */
 
-	if (named && (!colon || strlen(name) >= sizeof(module))) {
-		(void)snprintf(error, size, "the name of a task is MODULE:TASK");
-		return -FK_E_NO_TASK;
-	}
-	if (name) {
-		memcpy(module, name, colon ? (size_t)(colon - name) + 1 : 0);
-		search.module = module;
-	}
-	/* With a timeout, connect() fails after a signal, even with SA_RESTART: signal(7). */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_mutex_lock(&cluster->tasks_lock);
-	now_ns = clock_ns();
 	/* First the servers that have answered lately; the others only if these are not enough. */
-	for (uint32_t turn = 0; turn < 2 * cluster->n_servers; turn++) {
+	for (uint32_t turn = 0; turn < turns; turn++) {
 		uint32_t i = turn % cluster->n_servers;
 
 		if (tasks_failed_lately(cluster, i, now_ns) != (turn >= cluster->n_servers))
 			continue;
-		if (answered && (turn >= cluster->n_servers || named) &&
-		    (!named || board_find_task(cluster->board, name) >= 0))
+		if (answered && (turn >= cluster->n_servers || search->name) &&
+		    (!search->name || board_find_task(cluster->board, search->name) >= 0))
 			break;
-		r = tasks_search(cluster, &cluster->servers[i], &search, error, size);
+		r = tasks_search(cluster, &cluster->servers[i], search, error, size);
 		cluster->failed_ns[i] = r < 0 ? now_ns : 0;
 		answered |= r == 0;
 		last = r < 0 ? r : last;
 		asked++;
 	}
 	if (answered && (asked == cluster->n_servers || !load_relaxed(&cluster->slots))) {
-		store_relaxed(&cluster->slots, search.slots);
-		store_relaxed(&cluster->board->n_modules, search.modules);
+		store_relaxed(&cluster->slots, search->slots);
+		store_relaxed(&cluster->board->n_modules, search->modules);
 	}
-	if (answered && named && board_find_task(cluster->board, name) < 0)
-		r = tasks_missing(cluster, name, &search, error, size);
-	else
-		r = answered ? 0 : last;
-	pthread_mutex_unlock(&cluster->tasks_lock);
+	if (answered && search->name && board_find_task(cluster->board, search->name) < 0)
+		return tasks_missing(cluster, search, error, size);
+	return answered ? 0 : last;
+}
+
+int tasks_find(struct cluster *cluster, const char *name, char *error, size_t size)
+{
+	const char *colon = name ? strchr(name, ':') : NULL;
+	bool named = name && *name;
+	char module[64] = "";
+	sigset_t all, before;
+	int r;
+
+	if (named && (!colon || strlen(name) >= sizeof(module))) {
+		(void)snprintf(error, size, "the name of a task is MODULE:TASK");
+		return -FK_E_NO_TASK;
+	}
+	if (colon)
+		memcpy(module, name, (size_t)(colon - name) + 1);
+	/* With a timeout, connect() fails after a signal, even with SA_RESTART: signal(7). */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (uint32_t n = 1;; n++) {
+		const struct timespec pause = clock_to_timespec(n * TASKS_PAUSE);
+		struct search search = { .name = named ? name : NULL,
+					 .module = name ? module : NULL,
+					 .again = n > 1 };
+
+		pthread_mutex_lock(&cluster->tasks_lock);
+		r = tasks_look(cluster, &search, error, size);
+		pthread_mutex_unlock(&cluster->tasks_lock);
+		/* A gateway registers its functions again after a reload of forkd. */
+		if (r != -FK_E_NO_TASK || search.found || n == TASKS_TRIES)
+			break;
+		(void)nanosleep(&pause, NULL);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return r;
 }

@@ -8,8 +8,8 @@ struct cluster;
 
 /*
  * Looks for a task at the gateways, and enters what they have into the board. Any thread; it waits
- * for the servers, for at most TASKS_TIMEOUT_S for each connection and each answer. Signals are
- * blocked until it returns.
+ * for the servers, for at most TASKS_TIMEOUT_S for each connection and each answer. If no gateway
+ * has the module, it looks again, for a second in all. Signals are blocked until it returns.
  * name: MODULE:TASK, whose module is looked up; NULL: all modules; "": none, only the servers.
  * error: set on failure to one line.
  * Returns 0 if a server has answered, or

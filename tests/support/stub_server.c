@@ -38,7 +38,8 @@ struct stub_server {
 	pthread_t accepter;
 	int fd;
 	uint16_t port;
-	bool left, drips;
+	bool drips;
+	uint32_t left; /* searches that do not see the module */
 	uint32_t n_tasks, threads, n_held, handles;
 	struct stub_task tasks[STUB_SERVER_TASKS];
 	char module[64]; /* with its colon */
@@ -112,6 +113,8 @@ static void answer_status(struct stub_server *server, int fd)
 	int n = snprintf(text, sizeof(text), "reverse\t0\t0\t1\n%s\t0\t0\t%u\n%sadd\t0\t0\t%u\n.\n",
 			 server->module, !server->left, server->module, server->left ? 0 : 3);
 
+	server->left -= server->left > 0;
+	server->counts.searches++;
 	(void)!send(fd, text, (size_t)n, MSG_NOSIGNAL);
 }
 
@@ -492,9 +495,9 @@ void stub_server_drip(struct stub_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
-void stub_server_leave(struct stub_server *server)
+void stub_server_leave(struct stub_server *server, uint32_t searches)
 {
 	pthread_mutex_lock(&server->lock);
-	server->left = true;
+	server->left = searches;
 	pthread_mutex_unlock(&server->lock);
 }

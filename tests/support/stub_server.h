@@ -46,6 +46,7 @@ struct stub_server_counts {
 	uint32_t weight;     /* of the last call */
 	uint32_t held;	     /* calls of stub:hold that have not ended */
 	uint32_t options;    /* connections that have asked for exceptions */
+	uint32_t searches;   /* requests for the functions */
 };
 
 /* Starts a server. port: 0 chooses a free one. */
@@ -91,5 +92,5 @@ void stub_server_add_task(struct stub_server *server);
 /* The gateway answers the next questions for its tasks with its progress, and never ends. */
 void stub_server_drip(struct stub_server *server);
 
-/* The module has left all gateways. */
-void stub_server_leave(struct stub_server *server);
+/* The module has left all gateways, for this number of searches. */
+void stub_server_leave(struct stub_server *server, uint32_t searches);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -571,10 +572,21 @@ START_TEST(module_that_no_gateway_has_is_named)
 	ck_assert_int_eq(fk_task_find(client, "other:task", &task), -FK_E_NO_TASK);
 	assert_text("other:task: no gateway of gearman://127.0.0.1:");
 	assert_text("has the module other: start forkd-gearman");
+	/* That of fk_open(), and three for the module. */
+	ck_assert_uint_eq(stub_server_counts(server).searches, 1 + 3);
 	ck_assert_int_eq(fk_task_find(client, "reverse", &task), -FK_E_NO_TASK);
 	assert_text("reverse: the name of a task is MODULE:TASK");
-	stub_server_leave(server);
-	ck_assert_int_eq(fk_task_find(client, "stub:add", &task), -FK_E_NO_TASK);
+	ck_assert_uint_eq(stub_server_counts(server).searches, 1 + 3);
+	end();
+}
+END_TEST
+
+START_TEST(module_that_returns_soon_is_found)
+{
+	start();
+	stub_server_leave(server, 2);
+	(void)find("stub:add");
+	ck_assert_uint_eq(stub_server_counts(server).searches, 1 + 3);
 	end();
 }
 END_TEST
@@ -753,7 +765,8 @@ START_TEST(one_server_of_several_is_enough)
 }
 END_TEST
 
-/* Accepts the connections of a silent listener. Returns how many of them ask for its functions. */
+/* Accepts the connections of a listener that does not answer. Returns how many of them ask for its
+ * functions. */
 static uint32_t count_searches(int fd)
 {
 	uint32_t n = 0;
@@ -785,6 +798,37 @@ START_TEST(silent_server_gets_no_jobs)
 		ck_assert_int_eq(outcome(jobs[i], NULL), FK_DONE);
 	/* Only fk_open() has waited for it. */
 	ck_assert_uint_eq(count_searches(fd), 1);
+	ck_assert_int_eq(close(fd), 0);
+	end();
+}
+END_TEST
+
+static void *count_searches_until_shutdown(void *fd)
+{
+	return (void *)(uintptr_t)count_searches(*(int *)fd);
+}
+
+/* It accepts connections, and ends them. */
+START_TEST(failed_server_is_asked_once_for_a_module)
+{
+	struct sockaddr_in address;
+	int fd = listen_silently(20, &address);
+	const fk_task *task;
+	pthread_t thread;
+	void *searches;
+
+	ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, count_searches_until_shutdown, &fd), 0);
+	plugin_of_the_build();
+	server = stub_server_start(0);
+	client = open_ports(0, ntohs(address.sin_port), stub_server_port(server));
+	ck_assert_int_eq(fk_task_find(client, "other:task", &task), -FK_E_NO_TASK);
+	assert_text("has the module other");
+	ck_assert_int_eq(shutdown(fd, SHUT_RDWR), 0);
+	ck_assert_int_eq(pthread_join(thread, &searches), 0);
+	/* One is that of fk_open(). */
+	ck_assert_uint_eq((uintptr_t)searches, 2);
+	ck_assert_uint_eq(stub_server_counts(server).searches, 1 + 3);
 	ck_assert_int_eq(close(fd), 0);
 	end();
 }
