@@ -24,6 +24,7 @@ libcommon_la_SOURCES = \
 	common/relaxed.h \
 	common/sanitizer.h \
 	common/sparse.h \
+	common/stale_socket.h \
 	common/text.h \
 	common/util.h \
 	common/valgrind.h

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "client/forkctl/counters.h"
 #include "client/forkctl/openmetrics.h"
 #include "common/cleanup.h"
+#include "common/stale_socket.h"
 #include "contrib/gearman/gateway_metrics.h"
 #include "contrib/gearman/gateway_options.h"
 
@@ -35,13 +35,12 @@ static int listen_unix(const char *path, int *ret_fd)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct stat st;
 	int err;
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
-	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+	if (socket_is_stale(&address, SOCK_STREAM))
 		(void)unlink(path);
 	err = listen_at(&fd, (const struct sockaddr *)&address, sizeof(address));
 	if (!err)

@@ -18,8 +18,9 @@ struct exporter {
 
 /*
  * Listens at an address: [HOST:]PORT, of localhost without a host; or the path of a Unix socket,
- * which contains a slash and replaces an old socket. Sets exporter->fd. Returns 0 or a negative
- * errno; -EINVAL: no such address.
+ * which contains a slash. A socket on which no process listens is replaced. Sets exporter->fd.
+ * Returns 0 or a negative errno; -EADDRINUSE: another process listens there, or it is another file;
+ * -EINVAL: no such address.
  */
 int exporter_listen(struct exporter *exporter, const char *address);
 

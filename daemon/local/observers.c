@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/stale_socket.h"
 #include "common/util.h"
 #include "daemon/core/clients.h"
 #include "daemon/core/pool_state.h"
@@ -257,17 +258,6 @@ static void *observers_main(void *arg)
 	}
 }
 
-/* True if no process listens on a socket. */
-static bool observers_is_stale(const struct sockaddr_un *address)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-
-	return fd >= 0 && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-	       connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
-	       errno == ECONNREFUSED;
-}
-
 /* The socket gets its name when it listens: so another program never finds it stale. */
 static int observers_listen(struct observers *all)
 {
@@ -287,7 +277,7 @@ static int observers_listen(struct observers *all)
 											: 0;
 	if (r == 0 && link(own.sun_path, all->address.sun_path) < 0)
 		r = errno == EEXIST ? -EADDRINUSE : -errno;
-	if (r == -EADDRINUSE && observers_is_stale(&all->address)) {
+	if (r == -EADDRINUSE && socket_is_stale(&all->address, SOCK_SEQPACKET)) {
 		(void)unlink(all->address.sun_path);
 		r = link(own.sun_path, all->address.sun_path) < 0 ? -EADDRINUSE : 0;
 	}

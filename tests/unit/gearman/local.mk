@@ -3,11 +3,13 @@
 
 PROGRAM_TESTS += \
 	tests/unit/gearman/check_client \
+	tests/unit/gearman/check_gateway_exporter \
 	tests/unit/gearman/check_gateway_options \
 	tests/unit/gearman/check_journal \
 	tests/unit/gearman/check_payload \
 	tests/unit/gearman/check_peer
 
+tests_unit_gearman_check_gateway_exporter_LDADD = libgearmangateway.la $(LDADD) $(FORKCTL_LIBS)
 tests_unit_gearman_check_gateway_options_LDADD = libgearmangateway.la $(LDADD) $(FORKCTL_LIBS)
 tests_unit_gearman_check_journal_LDADD = libgearmangateway.la $(LDADD)
 tests_unit_gearman_check_peer_LDADD = libgearmangateway.la $(LDADD)
