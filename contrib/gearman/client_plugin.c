@@ -177,7 +177,7 @@ static int cluster_add_server(struct cluster *cluster, const char *text, size_t 
 	bool is_ipv6;
 	int r;
 
-	if (server_name_parse(text, length, &name) < 0) {
+	if (server_name_parse(text, length, SERVER_NAME_PORT, &name) < 0) {
 		(void)snprintf(error, PLUGIN_ERROR,
 			       "%.200s: the name is " CLUSTER_SCHEME
 			       "HOST[:PORT][,HOST[:PORT]...], with ports from 1 to 65535",

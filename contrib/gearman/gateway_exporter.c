@@ -16,7 +16,6 @@
 #include "common/cleanup.h"
 #include "common/stale_socket.h"
 #include "contrib/gearman/gateway_metrics.h"
-#include "contrib/gearman/gateway_options.h"
 
 #define EXPORTER_BACKLOG 16
 
@@ -37,8 +36,6 @@ static int listen_unix(const char *path, int *ret_fd)
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int err;
 
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
 	if (socket_is_stale(&address, SOCK_STREAM))
 		(void)unlink(path);
@@ -69,18 +66,28 @@ static int listen_tcp(const struct server_name *server, int *ret_fd)
 	return err;
 }
 
+int exporter_parse(const char *address, struct server_name *ret_server)
+{
+	char text[SERVER_NAME_HOST + 16];
+	int n;
+
+	if (strchr(address, '/')) {
+		ret_server->port = 0;
+		return strlen(address) < EXPORTER_PATH ? 0 : -EINVAL;
+	}
+	n = snprintf(text, sizeof(text), "%s%s", strchr(address, ':') ? "" : "localhost:", address);
+	return n < (int)sizeof(text) ? server_name_parse(text, (size_t)n, 0, ret_server) : -EINVAL;
+}
+
 int exporter_listen(struct exporter *exporter, const char *address)
 {
 	struct server_name server;
-	char text[SERVER_NAME_HOST + 16];
+	int err = exporter_parse(address, &server);
 
-	if (strchr(address, '/'))
-		return listen_unix(address, &exporter->fd);
-	(void)snprintf(text, sizeof(text), "%s%s",
-		       strchr(address, ':') ? "" : "localhost:", address);
-	if (server_name_parse(text, strlen(text), &server))
-		return -EINVAL;
-	return listen_tcp(&server, &exporter->fd);
+	if (err)
+		return err;
+	return server.port ? listen_tcp(&server, &exporter->fd)
+			   : listen_unix(address, &exporter->fd);
 }
 
 static void serve(const struct exporter *exporter, int fd)

@@ -4,9 +4,14 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/un.h>
+
+#include "contrib/gearman/server_name.h"
 
 struct gateway_metrics;
 struct slot_server;
+
+#define EXPORTER_PATH sizeof(((struct sockaddr_un *)0)->sun_path) /* of a path, with its NUL */
 
 struct exporter {
 	const struct gateway_metrics *metrics;
@@ -17,10 +22,16 @@ struct exporter {
 };
 
 /*
- * Listens at an address: [HOST:]PORT, of localhost without a host; or the path of a Unix socket,
- * which contains a slash. A socket on which no process listens is replaced. Sets exporter->fd.
- * Returns 0 or a negative errno; -EADDRINUSE: another process listens there, or it is another file;
- * -EINVAL: no such address.
+ * Reads an address: [HOST:]PORT, of localhost without a host; or the path of a Unix socket, which
+ * contains a slash. Sets *ret_server; its port is 0 for a path. Returns 0, or -EINVAL: it has
+ * another form, or EXPORTER_PATH bytes.
+ */
+int exporter_parse(const char *address, struct server_name *ret_server);
+
+/*
+ * Listens at an address. A socket on which no process listens is replaced. Sets exporter->fd.
+ * Returns 0 or a negative errno; -EADDRINUSE: another process listens there, or the path is
+ * another file; -EINVAL: no such address.
  */
 int exporter_listen(struct exporter *exporter, const char *address);
 

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "common/util.h"
+#include "contrib/gearman/gateway_exporter.h"
 #include "contrib/gearman/payload.h"
 
 /* The values as they were written. */
@@ -73,7 +74,7 @@ int gateway_options_add_servers(struct gateway_options *options, const char *tex
 	for (;;) {
 		size_t n = strcspn(text, ",");
 		struct server_name server;
-		int err = server_name_parse(text, n, &server);
+		int err = server_name_parse(text, n, SERVER_NAME_PORT, &server);
 
 		if (!err && options->n_servers == GATEWAY_SERVERS)
 			err = -E2BIG;
@@ -122,6 +123,18 @@ static uint64_t time_or(const struct forkctl_limit *limit, uint64_t or_seconds)
 	return limit->text ? limit->ns : or_seconds * NSEC_PER_SEC;
 }
 
+static int check_metrics(const char *address)
+{
+	struct server_name server;
+
+	if (!address || !exporter_parse(address, &server))
+		return 0;
+	return forkctl_fail(FORKCTL_USAGE,
+			    "--metrics must be PORT, HOST:PORT, [ADDRESS]:PORT, or a path with a "
+			    "slash and at most %zu bytes, not %s",
+			    EXPORTER_PATH - 1, *address ? address : "nothing");
+}
+
 /* A gateway of a cluster would serve its tasks to the cluster itself. */
 static int check_socket(const char *socket)
 {
@@ -152,6 +165,8 @@ static int convert(const struct written *written, struct gateway_options *ret)
 		.metrics = written->metrics,
 	};
 	err = check_socket(written->socket);
+	if (!err)
+		err = check_metrics(written->metrics);
 	if (!err)
 		err = set_servers(ret, &written->servers);
 	return err ? err : set_size(ret, written->max_size);

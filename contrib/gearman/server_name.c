@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server_name.c - HOST[:PORT] of a job server */
+/* server_name.c - HOST[:PORT] of a server */
 #include "contrib/gearman/server_name.h"
 
 #include <errno.h>
@@ -27,19 +27,21 @@ static const char *split_name(const char *text, size_t size, const char **ret_ho
 	return colon;
 }
 
-int server_name_parse(const char *text, size_t size, struct server_name *ret_name)
+int server_name_parse(const char *text, size_t size, uint16_t port, struct server_name *ret_name)
 {
 	const char *host, *rest;
 	size_t n;
 	const char *colon = split_name(text, size, &host, &n);
-	uint64_t port = SERVER_NAME_PORT;
+	uint64_t number = port;
 
 	if (!n || n >= sizeof(ret_name->host))
 		return -EINVAL;
-	if (colon && (*colon != ':' || number_parse(colon + 1, 10, &port, &rest) ||
-		      rest != text + size || !port || port > UINT16_MAX))
+	if (colon &&
+	    (*colon != ':' || number_parse(colon + 1, 10, &number, &rest) || rest != text + size))
 		return -EINVAL;
-	*ret_name = (struct server_name){ .port = (uint16_t)port };
+	if (!number || number > UINT16_MAX)
+		return -EINVAL;
+	*ret_name = (struct server_name){ .port = (uint16_t)number };
 	memcpy(ret_name->host, host, n);
 	return 0;
 }

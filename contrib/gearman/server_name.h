@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server_name.h - HOST[:PORT] of a job server */
+/* server_name.h - HOST[:PORT] of a server */
 #pragma once
 
 #include <stddef.h>
@@ -15,6 +15,7 @@ struct server_name {
 
 /*
  * Reads one HOST[:PORT] or [ADDRESS][:PORT] of size bytes. An IPv6 address without a port needs no
- * brackets. Returns 0, or -EINVAL: it has another form, or the port is not from 1 to 65535.
+ * brackets. port: the default; 0: none. Returns 0, or -EINVAL: it has another form, or the port is
+ * not from 1 to 65535.
  */
-int server_name_parse(const char *text, size_t size, struct server_name *ret_name);
+int server_name_parse(const char *text, size_t size, uint16_t port, struct server_name *ret_name);

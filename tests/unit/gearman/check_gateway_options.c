@@ -7,6 +7,7 @@
 
 #include "client/forkctl/common.h"
 #include "common/util.h"
+#include "contrib/gearman/gateway_exporter.h"
 #include "tests/support/check_unit.h"
 
 static struct gateway_options options;
@@ -116,6 +117,16 @@ START_TEST(malformed_options_are_wrong_usage)
 		"--journal-keep=0",
 		"--server-timeout=0",
 		"--stop-timeout=x",
+		"--metrics=",
+		"--metrics=0",
+		"--metrics=65536",
+		"--metrics=9000x",
+		"--metrics=localhost",
+		"--metrics=localhost:",
+		"--metrics=localhost:x",
+		"--metrics=:9000",
+		"--metrics=::1",
+		"--metrics=[::1]",
 		"--none",
 		"word",
 		"--server=a,b,c,d,e,f,g,h,i",
@@ -126,14 +137,30 @@ START_TEST(malformed_options_are_wrong_usage)
 }
 END_TEST
 
+START_TEST(metrics_are_at_a_port_an_address_or_a_path)
+{
+	static const char *const cases[] = { "9000", "a:1", "[::1]:65535", "./a", "/a:b" };
+	char path[EXPORTER_PATH + 1] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		ck_assert_msg(PARSE("--metrics", cases[i]) == 0, "%s", cases[i]);
+		ck_assert_str_eq(options.metrics, cases[i]);
+	}
+	memset(path, '/', sizeof(path) - 1);
+	ck_assert_int_eq(PARSE("--metrics", path), FORKCTL_USAGE);
+	path[sizeof(path) - 2] = '\0';
+	ck_assert_int_eq(PARSE("--metrics", path), 0);
+}
+END_TEST
+
 START_TEST(host_that_is_too_long_is_refused)
 {
 	char text[SERVER_NAME_HOST + 2];
 	struct server_name server;
 
 	memset(text, 'a', sizeof(text));
-	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST, &server), -EINVAL);
-	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST - 1, &server), 0);
+	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST, 1, &server), -EINVAL);
+	ck_assert_int_eq(server_name_parse(text, SERVER_NAME_HOST - 1, 1, &server), 0);
 	ck_assert_uint_eq(strlen(server.host), SERVER_NAME_HOST - 1);
 }
 END_TEST
