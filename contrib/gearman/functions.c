@@ -2,12 +2,15 @@
 /* functions.c - reads the board's tasks, and from the client's segment which of them are denied */
 #include "contrib/gearman/functions.h"
 
+#include <fnmatch.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/forkctl/output.h"
 #include "client/lib/client_state.h"
+#include "common/log.h"
 #include "common/relaxed.h"
 #include "common/util.h"
 
@@ -77,6 +80,24 @@ struct functions *functions_read(fk_client *client)
 		add_module(functions, task->name);
 	}
 	return functions;
+}
+
+static bool matches_a_task(const struct functions *functions, const char *pattern)
+{
+	for (uint32_t i = 0; i < functions->n_tasks; i++)
+		if (!fnmatch(pattern, functions->tasks[i], 0))
+			return true;
+	return false;
+}
+
+void functions_check_patterns(const struct functions *functions,
+			      const struct gateway_options *options)
+{
+	for (uint32_t i = 0; i < options->n_idempotent; i++)
+		if (!matches_a_task(functions, options->idempotent[i]))
+			log_warning("--idempotent=%s matches no task that this user may call: "
+				    "`forkctl tasks` lists them",
+				    options->idempotent[i]);
 }
 
 char *functions_list(fk_client *client, const char *module)

@@ -9,6 +9,7 @@
 
 #include <forkd/client.h>
 
+#include "contrib/gearman/gateway_options.h"
 #include "shm/limits.h"
 
 #define FUNCTIONS_NAME 65u /* bytes of MODULE:TASK, with the NUL */
@@ -28,6 +29,10 @@ uint64_t functions_mark(const fk_client *client);
 
 /* Reads the functions. Returns NULL without memory; the caller frees it. */
 struct functions *functions_read(fk_client *client);
+
+/* Logs each pattern of --idempotent that matches no task. */
+void functions_check_patterns(const struct functions *functions,
+			      const struct gateway_options *options);
 
 /* True if the user may not call the task. */
 int functions_denied(const fk_client *client, const fk_task *task);

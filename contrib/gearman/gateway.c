@@ -141,6 +141,7 @@ static int connect_first(struct gateway *gateway, struct gateway_options *option
 		log_error("forkd: %s", fk_error_text());
 		return err;
 	}
+	functions_check_patterns(gateway->functions, options);
 	link = gateway_link(gateway);
 	err = fk_pool_info(link->client, &info);
 	if (!err && !options->jobs)
