@@ -62,7 +62,7 @@
 #include "shm/futex.h"
 
 #define EVENTS_STACK	   (64u << 10)
-#define EVENTS_STACK_LARGE (1u << 20)
+#define EVENTS_STACK_LARGE (8u << 20)
 #define EVENTS_FRESH	   (2 * WAKER_DOUBT)
 
 /* The next ones: with the lock held. */

@@ -41,7 +41,6 @@
 
 #define CLUSTER_JOBS   256u		    /* default: as fk_open() */
 #define CLUSTER_HEAP   (UINT64_C(64) << 20) /* the same, of address space */
-#define CLUSTER_STACK  (256u << 10)	    /* bytes, of the thread */
 #define CLUSTER_SCHEME "gearman://"
 
 /* All clusters of the process, with the lock of client_server.c. */
@@ -294,7 +293,6 @@ static int cluster_init(struct cluster *cluster, uint32_t n_jobs, uint64_t heap_
 static int cluster_start(struct cluster *cluster)
 {
 	sigset_t all, before;
-	pthread_attr_t attributes;
 	int r;
 
 	pthread_once(&clusters_once, cluster_once);
@@ -308,10 +306,8 @@ static int cluster_start(struct cluster *cluster)
 		return r;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	(void)pthread_attr_setstacksize(&attributes, CLUSTER_STACK);
-	r = -pthread_create(&cluster->thread, &attributes, jobs_main, cluster);
-	pthread_attr_destroy(&attributes);
+	/* The default stack: it also holds the thread-local variables of the program. */
+	r = -pthread_create(&cluster->thread, NULL, jobs_main, cluster);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r == 0)
 		return 0;

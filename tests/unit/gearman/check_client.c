@@ -21,6 +21,9 @@
 
 #define JOBS 300
 
+/* Part of the stack of each thread, as in a program with large thread-local variables. */
+static _Thread_local volatile char large[1 << 20];
+
 static struct stub_server *server;
 static fk_client *client;
 
@@ -51,6 +54,7 @@ static fk_client *open_ports(uint32_t n_jobs, uint16_t a, uint16_t b)
 static void start(void)
 {
 	plugin_of_the_build();
+	large[0] = 1;
 	server = stub_server_start(0);
 	client = open_ports(JOBS, stub_server_port(server), 0);
 }
