@@ -39,6 +39,8 @@
 
 #define TASKS_TIMEOUT_S 3
 #define TASKS_LATELY	(30 * NSEC_PER_SEC)
+#define TASKS_GATEWAYS	10000u		      /* of a server, at most */
+#define TASKS_JOBS	1024u		      /* of a gateway, at most: GATEWAY_JOBS_MAX */
 #define TASKS_MAX	(1u << 20)	      /* bytes of an answer */
 #define TASKS_TRIES	3		      /* before it is said that no gateway has a module */
 #define TASKS_PAUSE	(300 * NSEC_PER_MSEC) /* after the first try, then twice this */
@@ -293,9 +295,10 @@ static void tasks_add(struct cluster *cluster, const char *module, const char *n
 	atomic_store_explicit(&board->n_tasks, at + 1, memory_order_release);
 }
 
-/* Enters the tasks of a module. module: with its colon. */
+/* Enters the tasks of a module. module: with its colon. *ret_jobs: the jobs that the gateway which
+ * has answered runs at a time. */
 static int tasks_of_module(struct cluster *cluster, const struct server *server, const char *module,
-			   char *error, size_t error_size)
+			   uint32_t *ret_jobs, char *error, size_t error_size)
 {
 	_cleanup_(json_decrefp) json_t *array = NULL;
 	_cleanup_free_ char *data = NULL;
@@ -311,9 +314,11 @@ static int tasks_of_module(struct cluster *cluster, const struct server *server,
 		const char *name = json_string_value(json_object_get(item, "name"));
 		const char *text = json_string_value(json_object_get(item, "signature"));
 		const char *help = json_string_value(json_object_get(item, "help"));
+		json_int_t jobs = json_integer_value(json_object_get(item, "jobs"));
 
 		if (name && text)
 			tasks_add(cluster, module, name, text, help ? help : "");
+		*ret_jobs = jobs > 0 && jobs <= TASKS_JOBS ? (uint32_t)jobs : 1;
 	}
 	return 0;
 }
@@ -326,7 +331,8 @@ struct search {
 	const char *module; /* with its colon; NULL: all; "": none */
 	bool again;	    /* a server that has failed lately is not asked */
 	uint32_t modules;
-	uint32_t slots;
+	uint32_t gateways;
+	uint32_t jobs;	/* that the gateway which has answered last runs at a time */
 	bool found;	/* a gateway has the module */
 	bool is_silent; /* a gateway that has the module does not answer */
 };
@@ -346,17 +352,15 @@ static int tasks_search(struct cluster *cluster, const struct server *server, st
 	line = text;
 	while (status_next(&line, &name, &workers)) {
 		const char *colon = strchr(name, ':');
-		bool is_module = colon && colon[1] == '\0';
 
-		if (!colon || !workers || strlen(name) >= 64)
+		if (!colon || colon[1] || !workers || strlen(name) >= 64)
 			continue;
-		modules += is_module;
-		if (!is_module)
-			search->slots = max(search->slots, workers);
-		if (!is_module || (search->module && !streq(name, search->module)))
+		modules++;
+		search->gateways = max(search->gateways, min(workers, TASKS_GATEWAYS));
+		if (search->module && !streq(name, search->module))
 			continue;
 		/* A gateway that does not answer is no reason not to find the others. */
-		r = tasks_of_module(cluster, server, name, error, size);
+		r = tasks_of_module(cluster, server, name, &search->jobs, error, size);
 		search->found |= r == 0;
 		search->is_silent |= r == -FK_E_NO_ANSWER;
 	}
@@ -421,7 +425,7 @@ static int tasks_look(struct cluster *cluster, struct search *search, char *erro
 		asked++;
 	}
 	if (answered && (asked == cluster->n_servers || !load_relaxed(&cluster->slots))) {
-		store_relaxed(&cluster->slots, search->slots);
+		store_relaxed(&cluster->slots, search->gateways * search->jobs);
 		store_relaxed(&cluster->board->n_modules, search->modules);
 	}
 	if (answered && search->name && board_find_task(cluster->board, search->name) < 0)

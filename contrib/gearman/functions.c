@@ -100,7 +100,7 @@ void functions_check_patterns(const struct functions *functions,
 				    options->idempotent[i]);
 }
 
-char *functions_list(fk_client *client, const char *module)
+char *functions_list(fk_client *client, const char *module, uint32_t jobs)
 {
 	_cleanup_json_ json_t *list = json_array();
 	const fk_task *task = NULL;
@@ -110,9 +110,10 @@ char *functions_list(fk_client *client, const char *module)
 		if (strncmp(task->name, module, n) != 0 || functions_denied(client, task))
 			continue;
 		(void)json_array_append_new(list,
-					    json_pack("{s:s, s:s, s:o}", "name", task->name,
+					    json_pack("{s:s, s:s, s:o, s:i}", "name", task->name,
 						      "signature", task->text, "help",
-						      out_text(task->help, sizeof(task->help))));
+						      out_text(task->help, sizeof(task->help)),
+						      "jobs", (int)jobs));
 	}
 	return json_dumps(list, JSON_COMPACT);
 }

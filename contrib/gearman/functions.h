@@ -37,6 +37,7 @@ void functions_check_patterns(const struct functions *functions,
 /* True if the user may not call the task. */
 int functions_denied(const fk_client *client, const fk_task *task);
 
-/* The answer of "MODULE:", a JSON array: [{"name": ..., "signature": ..., "help": ...}]. Returns
- * NULL without memory; the caller frees it. */
-char *functions_list(fk_client *client, const char *module);
+/* The answer of "MODULE:", a JSON array: [{"name": ..., "signature": ..., "help": ...,
+ * "jobs": ...}]. jobs: how many the gateway runs at a time. Returns NULL without memory; the caller
+ * frees it. */
+char *functions_list(fk_client *client, const char *module, uint32_t jobs);

@@ -316,7 +316,7 @@ static enum verdict list(struct run *run, char **ret_answer)
 
 	if (!link)
 		return end(run, PAYLOAD_REFUSED, -ESHUTDOWN, "the gateway was stopped");
-	*ret_answer = functions_list(link->client, run->name);
+	*ret_answer = functions_list(link->client, run->name, run->slot->gateway->options->jobs);
 	gateway_put_link(run->slot->gateway, link);
 	if (!*ret_answer)
 		return end(run, PAYLOAD_REFUSED, -ENOMEM, fk_strerror(-ENOMEM));

@@ -110,8 +110,9 @@ static void answer_frame(int fd, const char *handle, struct payload *payload,
 static void answer_status(struct stub_server *server, int fd)
 {
 	char text[1024];
+	uint32_t gateways = server->left ? 0 : STUB_SERVER_GATEWAYS;
 	int n = snprintf(text, sizeof(text), "reverse\t0\t0\t1\n%s\t0\t0\t%u\n%sadd\t0\t0\t%u\n.\n",
-			 server->module, !server->left, server->module, server->left ? 0 : 3);
+			 server->module, gateways, server->module, gateways);
 
 	server->left -= server->left > 0;
 	server->counts.searches++;
@@ -124,10 +125,11 @@ static void answer_list(struct stub_server *server, int fd, const char *handle)
 	size_t n = 1;
 
 	for (uint32_t i = 0; i < server->n_tasks; i++)
-		n += (size_t)snprintf(
-			text + n, sizeof(text) - n,
-			"%s{\"name\":\"%s\",\"signature\":\"%s\",\"help\":\"a stub\"}",
-			i ? "," : "", server->tasks[i].name, server->tasks[i].signature);
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "%s{\"name\":\"%s\",\"signature\":\"%s\",\"help\":\"a stub\","
+				      "\"jobs\":%u}",
+				      i ? "," : "", server->tasks[i].name,
+				      server->tasks[i].signature, STUB_SERVER_JOBS);
 	n += (size_t)snprintf(text + n, sizeof(text) - n, "]");
 	answer(fd, PACKET_COMPLETE, handle, text, n);
 }

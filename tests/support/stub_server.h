@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stub_server.h - a job server with a gateway, in the process of the test, which controls them
+ * stub_server.h - a job server with gateways, in the process of the test, which controls them
  *
- * The gateway has the module "stub":
+ * The gateways have the module "stub":
  *	stub:add   n:i64, m:i64 -> i64               n + m
  *	stub:args  a:str, b:buf, x:f64 -> i64, f64   the lengths of a and b; x
  *	stub:turn  data:iobuf -> i64                 inverts each byte; the size
@@ -21,6 +21,9 @@
 
 struct payload;
 struct signature;
+
+#define STUB_SERVER_GATEWAYS 2u
+#define STUB_SERVER_JOBS     3u /* of a gateway */
 
 struct stub_server;
 

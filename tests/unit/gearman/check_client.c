@@ -607,13 +607,13 @@ START_TEST(gateway_that_does_not_answer_is_named)
 }
 END_TEST
 
-START_TEST(pool_info_counts_slots_and_tasks)
+START_TEST(pool_info_counts_jobs_and_tasks)
 {
 	struct fk_pool_info info;
 
 	start();
 	ck_assert_int_eq(fk_pool_info(client, &info), 0);
-	ck_assert_uint_eq(info.workers, 3);
+	ck_assert_uint_eq(info.workers, STUB_SERVER_GATEWAYS * STUB_SERVER_JOBS);
 	ck_assert_uint_eq(info.tasks, 8);
 	ck_assert_uint_eq(info.modules, 1);
 	ck_assert_uint_eq(info.n_jobs, JOBS);
