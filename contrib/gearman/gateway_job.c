@@ -112,11 +112,11 @@ static enum verdict enter(struct run *run)
 {
 	struct journal *journal = run->slot->gateway->journal;
 	char by[160], text[256];
-	int err;
+	int fd, err;
 
 	if (run->idempotent || run->entered || !journal)
 		return VERDICT_DONE;
-	err = journal_enter(journal, run->name, run->unique, by, sizeof(by));
+	err = journal_enter(journal, run->name, run->unique, &fd, by, sizeof(by));
 	if (err == JOURNAL_STARTED) {
 		(void)add_relaxed(&run->slot->gateway->metrics->journal_hits, 1);
 		(void)snprintf(text, sizeof(text), "started by %s", by);
@@ -127,12 +127,14 @@ static enum verdict enter(struct run *run)
 			   "the job has no unique id of at most 64 bytes, and the task is not "
 			   "idempotent: give "
 			   "it one, or see --idempotent of forkd-gearman(8)");
+	run->entered = !err;
+	if (!err)
+		err = journal_commit(journal, &fd, 1);
 	if (err) {
 		(void)snprintf(text, sizeof(text), "cannot write the journal: %s",
 			       fk_strerror(err));
 		return end(run, PAYLOAD_REFUSED, err, text);
 	}
-	run->entered = true;
 	return VERDICT_DONE;
 }
 

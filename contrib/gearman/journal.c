@@ -95,7 +95,7 @@ static int entry_read(const struct journal *journal, const char *name, char *ret
 	return JOURNAL_STARTED;
 }
 
-/* Writes the line of an entry, and makes it durable. */
+/* Writes the line of an entry. */
 static int entry_write(const struct journal *journal, int fd)
 {
 	time_t now = time(NULL);
@@ -104,14 +104,11 @@ static int entry_write(const struct journal *journal, int fd)
 
 	if (gmtime_r(&now, &tm))
 		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	if (dprintf(fd, "%s at %s\n", journal->machine, when) < 0 || fsync(fd) < 0 ||
-	    fsync(journal->fd) < 0)
-		return -errno;
-	return 0;
+	return dprintf(fd, "%s at %s\n", journal->machine, when) < 0 ? -errno : 0;
 }
 
-int journal_enter(struct journal *journal, const char *function, const char *unique, char *ret_by,
-		  size_t size)
+int journal_enter(struct journal *journal, const char *function, const char *unique, int *ret_fd,
+		  char *ret_by, size_t size)
 {
 	_cleanup_close_ int fd = -1;
 	struct entry entry;
@@ -125,7 +122,21 @@ int journal_enter(struct journal *journal, const char *function, const char *uni
 	err = entry_write(journal, fd);
 	if (err) /* The job does not start, so another try may. */
 		(void)unlinkat(journal->fd, entry.name, 0);
+	else
+		*ret_fd = steal_fd(&fd);
 	return err;
+}
+
+int journal_commit(struct journal *journal, const int *fds, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (fsync(fds[i]) < 0)
+			err = -errno;
+		(void)close(fds[i]);
+	}
+	return n && !err && fsync(journal->fd) < 0 ? -errno : err;
 }
 
 void journal_leave(struct journal *journal, const char *function, const char *unique)

@@ -30,15 +30,19 @@ void journal_close(struct journal *journal);
 
 /*
  * Enters a job. Any thread.
+ * ret_fd: the entry, for journal_commit(); the job must not start before.
  * ret_by: size bytes, set to "MACHINE at TIME" for JOURNAL_STARTED.
- * Returns 0: the job may start; JOURNAL_STARTED; -EINVAL (the job has no unique id, or a longer one
- * than JOURNAL_UNIQUE), or an error of the file system: the job must not start.
+ * Returns 0; JOURNAL_STARTED; -EINVAL (the job has no unique id, or a longer one than
+ * JOURNAL_UNIQUE), or an error of the file system: the job must not start.
  */
-int journal_enter(struct journal *journal, const char *function, const char *unique, char *ret_by,
-		  size_t size);
+int journal_enter(struct journal *journal, const char *function, const char *unique, int *ret_fd,
+		  char *ret_by, size_t size);
 
-/* Removes the entry of a job that journal_enter() has let start, and that was not started. Any
- * thread. */
+/* Makes n entries durable, and closes fds. Any thread. Returns 0: their jobs may start; or an error
+ * of the file system: none of them must start. */
+int journal_commit(struct journal *journal, const int *fds, size_t n);
+
+/* Removes the entry of a job that was entered, and not started. Any thread. */
 void journal_leave(struct journal *journal, const char *function, const char *unique);
 
 /* Removes old entries, of at most n files that it reads. One thread. Returns true if all files were

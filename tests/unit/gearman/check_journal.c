@@ -46,7 +46,9 @@ static struct journal *open_journal(void)
 
 static int enter(struct journal *journal, const char *function, const char *unique)
 {
-	return journal_enter(journal, function, unique, by, sizeof(by));
+	int fd, err = journal_enter(journal, function, unique, &fd, by, sizeof(by));
+
+	return err ? err : journal_commit(journal, &fd, 1);
 }
 
 static uint32_t count_entries(void)
@@ -173,11 +175,13 @@ static void *race(void *context)
 	char unique[16], text[128];
 
 	for (uint32_t i = 0; i < RACES; i++) {
-		int err;
+		int fd, err;
 
 		(void)snprintf(unique, sizeof(unique), "%u", i);
 		(void)pthread_barrier_wait(racer->barrier);
-		err = journal_enter(racer->journal, "m:t", unique, text, sizeof(text));
+		err = journal_enter(racer->journal, "m:t", unique, &fd, text, sizeof(text));
+		if (!err)
+			err = journal_commit(racer->journal, &fd, 1);
 		if (err == 0)
 			(void)add_relaxed(&racer->started[i], 1);
 		else if (err != JOURNAL_STARTED)
