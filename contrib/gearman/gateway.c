@@ -3,11 +3,11 @@
  * gateway.c - forkd-gearman: serves forkd's tasks as functions of Gearman job servers
  *
  * The main thread looks every GATEWAY_TICK for the end of forkd, for other tasks, and for signals.
- * Each job server has --jobs slots and one listing slot, which are threads (gateway_slot.h).
+ * Each job server has two connections, with threads of their own (gateway_connection.h).
  *
  * INVARIANTS
- *   I1. After SIGTERM or SIGINT no slot takes another job. The process ends when all slots have
- *       ended their jobs, or after --stop-timeout.
+ *   I1. After SIGTERM or SIGINT no connection takes another job. The process ends when all jobs
+ *       have ended, or after --stop-timeout.
  *   I2. Each change of a connection is logged once.
  */
 #include "contrib/gearman/gateway.h"
@@ -28,8 +28,8 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
+#include "contrib/gearman/gateway_connection.h"
 #include "contrib/gearman/gateway_exporter.h"
-#include "contrib/gearman/gateway_slot.h"
 #include "contrib/gearman/journal.h"
 #include "contrib/gearman/gateway_metrics.h"
 
@@ -39,9 +39,9 @@
 #define GATEWAY_EXPIRE_NS    (600 * NSEC_PER_SEC) /* between two passes */
 #define GATEWAY_SETTLE_NS    NSEC_PER_SEC	  /* for the first connections, before READY=1 */
 
-/* The threads of the gateway. */
-struct slots {
-	struct slot *slots;
+/* The connections to all job servers. */
+struct connections {
+	struct connection *connections;
 	uint32_t n;
 };
 
@@ -53,26 +53,27 @@ static bool wait_signal(const sigset_t *signals, uint64_t ns)
 	return sigtimedwait(signals, NULL, &time) > 0;
 }
 
-/* Starts all slots. On failure those that were started run. */
-static int start(struct slots *slots, struct gateway *gateway, struct slot_server *servers)
+/* Starts all connections. On failure those that were started run. */
+static int start(struct connections *all, struct gateway *gateway, struct gateway_server *servers)
 {
-	uint32_t each = gateway->options->jobs + 1;
+	uint32_t n = 2 * gateway->options->n_servers;
 
-	slots->slots = calloc((size_t)gateway->options->n_servers * each, sizeof(*slots->slots));
-	if (!slots->slots)
+	all->connections = calloc(n, sizeof(*all->connections));
+	if (!all->connections)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < gateway->options->n_servers * each; i++) {
-		int err = slot_start(&slots->slots[i], gateway, &servers[i / each], i % each == 0);
+	for (uint32_t i = 0; i < n; i++) {
+		int err = connection_start(&all->connections[i], gateway, &servers[i / 2], i / 2,
+					   i % 2 == 0);
 
+		all->n++;
 		if (err)
 			return err;
-		slots->n++;
 	}
 	return 0;
 }
 
-/* Waits for the end of all slots. Returns false after the time limit. */
-static bool join(struct slots *slots, uint64_t limit_ns)
+/* Waits for the end of all connections. Returns false after the time limit. */
+static bool join(struct connections *all, uint64_t limit_ns)
 {
 	uint64_t now = clock_ns();
 	struct timespec until, real;
@@ -80,9 +81,10 @@ static bool join(struct slots *slots, uint64_t limit_ns)
 	/* pthread_timedjoin_np() has CLOCK_REALTIME. */
 	(void)clock_gettime(CLOCK_REALTIME, &real);
 	until = clock_to_timespec(clock_of_timespec(&real) + limit_ns);
-	for (uint32_t i = 0; i < slots->n; i++)
-		if (pthread_timedjoin_np(slots->slots[i].thread, NULL, &until))
+	for (uint32_t i = 0; i < all->n; i++)
+		if (!connection_join(&all->connections[i], &until))
 			return false;
+	free(all->connections);
 	log_info("stopped after %.3f s", (double)(clock_ns() - now) / 1e9);
 	return true;
 }
@@ -143,7 +145,7 @@ static int connect_first(struct gateway *gateway, struct gateway_options *option
 	}
 	functions_check_patterns(gateway->functions, options);
 	link = gateway_link(gateway);
-	err = fk_pool_info(link->client, &info);
+	err = fk_pool_info(link->clients[0], &info);
 	if (!err && !options->jobs)
 		options->jobs = min(2 * info.workers, GATEWAY_JOBS_MAX);
 	gateway_put_link(gateway, link);
@@ -186,38 +188,35 @@ static int export(struct exporter *exporter, const char *address)
 static int run(struct gateway *gateway, const sigset_t *signals)
 {
 	/* The exporter uses both until the process ends. */
-	static struct slot_server servers[GATEWAY_SERVERS];
+	static struct gateway_server servers[GATEWAY_SERVERS];
 	static struct exporter exporter;
-	struct slots slots = { 0 };
-	int err = 0;
+	struct connections all = { 0 };
+	int err;
 
-	for (uint32_t i = 0; i < gateway->options->n_servers && !err; i++)
-		err = slot_server_init(&servers[i], &gateway->options->servers[i]);
-	if (err)
-		return err;
-	gateway->servers = servers;
+	for (uint32_t i = 0; i < gateway->options->n_servers; i++)
+		servers[i].address = &gateway->options->servers[i];
 	exporter =
 		(struct exporter){ gateway->metrics, servers, gateway->options->n_servers, -1, 0 };
 	err = export(&exporter, gateway->options->metrics);
 	if (err)
 		return err;
-	err = start(&slots, gateway, servers);
+	err = start(&all, gateway, servers);
 	if (err) {
-		log_error("cannot start a thread for each job: %s: lower --jobs",
+		log_error("cannot start the threads of connections: %s: lower --jobs, or raise "
+			  "the limits on threads and memory",
 			  strerrordesc_np(-err));
 	} else {
-		gateway_wait_settled(gateway, slots.n, GATEWAY_SETTLE_NS);
+		gateway_wait_settled(gateway, all.n, GATEWAY_SETTLE_NS);
 		(void)sd_notify(0, "READY=1");
 		watch(gateway, signals);
 	}
 	(void)sd_notify(0, "STOPPING=1");
 	gateway_stop(gateway);
-	if (!join(&slots, gateway->options->stop_timeout_ns)) {
+	if (!join(&all, gateway->options->stop_timeout_ns)) {
 		/* Jobs still use everything. */
 		log_warning("jobs were in flight after --stop-timeout");
 		_exit(0);
 	}
-	free(slots.slots);
 	return err;
 }
 

@@ -2,15 +2,16 @@
 /*
  * gateway.h - the state that the threads of forkd-gearman share
  *
- * The main thread connects to forkd, reads which functions there are, and stops the gateway. Slots
- * (gateway_slot.h) run the jobs. A slot holds what it uses of the state by a reference.
+ * The main thread connects to forkd, reads which functions there are, and stops the gateway. The
+ * threads of connections (gateway_connection.h) serve the jobs. They hold what they use of the
+ * state by references.
  *
  * INVARIANTS
  *   I1. A link is closed by the thread that drops its last reference. The gateway holds one
  *       reference to the link that it hands out.
  *   I2. Only the main thread opens a link and replaces the functions.
- *   I3. epoch changes after each change of functions and stopping, so a slot that reads an old one
- *       reads the change later. It decides nothing else, so it is relaxed.
+ *   I3. epoch changes after each change of functions and stopping, so a thread that reads an old
+ *       one reads the change later. It decides nothing else, so it is relaxed.
  */
 #pragma once
 
@@ -25,20 +26,21 @@
 struct functions;
 struct journal;
 struct gateway_metrics;
-struct slot_server;
+struct gateway_server;
 
-/* A connection to forkd, which all slots share. */
+/* The connections to one forkd: one for each job server, so that none waits for the jobs of
+ * another. */
 struct link {
-	fk_client *client;
+	fk_client *clients[GATEWAY_SERVERS];
+	uint32_t n_clients;
 	uint32_t users; /* references; under the lock of the gateway */
 };
 
 struct gateway {
-	/* constant while slots run */
+	/* constant while connections run */
 	const struct gateway_options *options;
 	struct journal *journal; /* NULL: none */
 	struct gateway_metrics *metrics;
-	struct slot_server *servers;
 	_Atomic uint32_t epoch; /* I3 */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* link, functions or stopping */
@@ -46,7 +48,7 @@ struct gateway {
 	struct link *link;	     /* NULL: forkd is not there */
 	struct functions *functions; /* NULL: as link */
 	bool stopping;
-	uint32_t settled; /* slots that have tried to connect */
+	uint32_t settled; /* connections that were tried */
 };
 
 int gateway_init(struct gateway *gateway, const struct gateway_options *options);
@@ -59,7 +61,7 @@ int gateway_connect(struct gateway *gateway);
  * changed. Returns true if there is a link. */
 bool gateway_refresh(struct gateway *gateway);
 
-/* The main thread: no slot takes another job. */
+/* The main thread: no connection takes another job. */
 void gateway_stop(struct gateway *gateway);
 
 /* Returns a reference to the link, or NULL. */
@@ -67,6 +69,9 @@ struct link *gateway_link(struct gateway *gateway);
 
 /* Waits for a link that is not lost. Returns a reference, or NULL: the gateway stops. */
 struct link *gateway_wait_link(struct gateway *gateway);
+
+/* True if the forkd of a client ends all jobs because it stops. */
+bool gateway_is_stopping(const fk_client *client);
 
 /* True if forkd has closed a link, or stops. */
 bool gateway_is_lost(const struct link *link);
@@ -86,10 +91,10 @@ struct functions *gateway_wait_functions(struct gateway *gateway, uint32_t *ret_
 /* Drops a reference. */
 void gateway_put_functions(struct gateway *gateway, struct functions *functions);
 
-/* Counts a slot that has registered its functions, or cannot reach its server. */
+/* Counts a connection that has registered its functions, or cannot reach its server. */
 void gateway_settled(struct gateway *gateway);
 
-/* Waits for n slots to settle, for at most ns. */
+/* Waits for n connections to settle, for at most ns. */
 void gateway_wait_settled(struct gateway *gateway, uint32_t n, uint64_t ns);
 
 /* Sleeps, unless the gateway stops. Returns true if it does. */

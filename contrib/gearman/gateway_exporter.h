@@ -9,13 +9,13 @@
 #include "contrib/gearman/server_name.h"
 
 struct gateway_metrics;
-struct slot_server;
+struct gateway_server;
 
 #define EXPORTER_PATH sizeof(((struct sockaddr_un *)0)->sun_path) /* of a path, with its NUL */
 
 struct exporter {
 	const struct gateway_metrics *metrics;
-	const struct slot_server *servers;
+	const struct gateway_server *servers;
 	uint32_t n_servers;
 	int fd; /* the listening socket */
 	pthread_t thread;

@@ -9,7 +9,7 @@
 #include "common/relaxed.h"
 #include "common/util.h"
 #include "contrib/gearman/gateway_options.h"
-#include "contrib/gearman/gateway_slot.h"
+#include "contrib/gearman/gateway_connection.h"
 
 static const char *const end_names[GATEWAY_ENDS] = {
 	[GATEWAY_DONE] = "DONE",	   [GATEWAY_FAILED] = "FAILED",
@@ -87,7 +87,7 @@ static void print_ends(const struct openmetrics *out, const struct gateway_metri
 			      end_names[end], load_relaxed(&metrics->ends[end]));
 }
 
-static void print_servers(const struct openmetrics *out, const struct slot_server *servers,
+static void print_servers(const struct openmetrics *out, const struct gateway_server *servers,
 			  uint32_t n)
 {
 	openmetrics_head(out, "gearman_server_connected", "gauge", NULL,
@@ -123,8 +123,9 @@ static void print_latency(const struct openmetrics *out, const struct gateway_me
 		      n, n, ns / NSEC_PER_SEC, ns % NSEC_PER_SEC);
 }
 
-void gateway_metrics_print(const struct gateway_metrics *metrics, const struct slot_server *servers,
-			   uint32_t n_servers, FILE *file, int openmetrics)
+void gateway_metrics_print(const struct gateway_metrics *metrics,
+			   const struct gateway_server *servers, uint32_t n_servers, FILE *file,
+			   int openmetrics)
 {
 	const struct openmetrics out = { file, openmetrics };
 

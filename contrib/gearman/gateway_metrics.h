@@ -35,7 +35,7 @@ struct gateway_metrics {
 	_Atomic uint64_t latency_ns;
 };
 
-struct slot_server;
+struct gateway_server;
 
 /* A job has been answered. ns: from its receipt to its answer. */
 void gateway_metrics_ended(struct gateway_metrics *metrics, enum gateway_end end, uint64_t ns);
@@ -44,5 +44,6 @@ void gateway_metrics_ended(struct gateway_metrics *metrics, enum gateway_end end
 enum gateway_end gateway_metrics_end_of(const char *outcome);
 
 /* Prints all metrics as OpenMetrics text 1.0; with openmetrics 0, in Prometheus's format 0.0.4. */
-void gateway_metrics_print(const struct gateway_metrics *metrics, const struct slot_server *servers,
-			   uint32_t n_servers, FILE *file, int openmetrics);
+void gateway_metrics_print(const struct gateway_metrics *metrics,
+			   const struct gateway_server *servers, uint32_t n_servers, FILE *file,
+			   int openmetrics);

@@ -11,7 +11,6 @@
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
 #include "contrib/gearman/gateway.h"
-#include "contrib/gearman/gateway_slot.h"
 
 int gateway_init(struct gateway *gateway, const struct gateway_options *options)
 {
@@ -38,32 +37,31 @@ static void announce(struct gateway *gateway)
 {
 	(void)add_relaxed(&gateway->epoch, 1);
 	(void)pthread_cond_broadcast(&gateway->changed);
-	for (uint32_t i = 0; gateway->servers && i < gateway->options->n_servers; i++)
-		slot_server_wake(&gateway->servers[i]);
 }
 
 /* ------------------------------------------------------------------------------ links */
 
-/* Drops a reference. With the lock. Returns a client to close without the lock, or NULL. */
-static fk_client *unuse_link(struct link *link)
+/* Drops a reference. With the lock. Returns a link to close without the lock, or NULL. */
+static struct link *unuse_link(struct link *link)
 {
-	fk_client *client;
+	return link && !--link->users ? link : NULL;
+}
 
-	if (!link || --link->users)
-		return NULL;
-	client = link->client;
+static void close_link(struct link *link)
+{
+	for (uint32_t i = 0; link && i < link->n_clients; i++)
+		(void)fk_close(link->clients[i]);
 	free(link);
-	return client;
 }
 
 void gateway_put_link(struct gateway *gateway, struct link *link)
 {
-	fk_client *last;
+	struct link *last;
 
 	(void)pthread_mutex_lock(&gateway->lock);
 	last = unuse_link(link);
 	(void)pthread_mutex_unlock(&gateway->lock);
-	(void)fk_close(last);
+	close_link(last);
 }
 
 struct link *gateway_use_link(struct gateway *gateway, struct link *link)
@@ -110,15 +108,22 @@ struct link *gateway_wait_link(struct gateway *gateway)
 	}
 }
 
+bool gateway_is_stopping(const fk_client *client)
+{
+	return load_relaxed(&client->board->manager.state) >= BOARD_STOPPING;
+}
+
 bool gateway_is_lost(const struct link *link)
 {
-	return client_gone(link->client) ||
-	       load_relaxed(&link->client->board->manager.state) >= BOARD_STOPPING;
+	for (uint32_t i = 0; i < link->n_clients; i++)
+		if (client_gone(link->clients[i]))
+			return true;
+	return gateway_is_stopping(link->clients[0]);
 }
 
 void gateway_lost_link(struct gateway *gateway, const struct link *link)
 {
-	fk_client *last = NULL;
+	struct link *last = NULL;
 
 	(void)pthread_mutex_lock(&gateway->lock);
 	if (gateway->link == link) {
@@ -130,7 +135,7 @@ void gateway_lost_link(struct gateway *gateway, const struct link *link)
 		announce(gateway);
 	}
 	(void)pthread_mutex_unlock(&gateway->lock);
-	(void)fk_close(last);
+	close_link(last);
 }
 
 /* ------------------------------------------------------------------------------ functions */
@@ -173,7 +178,7 @@ static void replace(struct gateway *gateway, struct functions *functions, struct
 	if (link)
 		gateway->link = link;
 	old = gateway->functions;
-	/* A slot may have lost the link. */
+	/* Another thread may have lost the link. */
 	gateway->functions = gateway->link ? functions : NULL;
 	if (!gateway->link)
 		old = functions;
@@ -186,35 +191,39 @@ static void replace(struct gateway *gateway, struct functions *functions, struct
 
 /* ------------------------------------------------------------------------------ main thread */
 
+/* Opens the connections of a link. */
+static int open_link(struct link *link, const struct gateway_options *o)
+{
+	/* The first connection tells how many workers there are: until then, at most one for each
+	 * CPU. */
+	uint32_t n = o->jobs ? o->jobs : 2 * (uint32_t)get_nprocs_conf();
+	const struct fk_open_options options = { .n_jobs = n > 256 ? n : 0 };
+
+	while (link->n_clients < o->n_servers) {
+		fk_client **client = &link->clients[link->n_clients];
+		int err = fk_open(o->socket, &options, client);
+
+		/* More than jobs-max of forkd.conf: jobs wait for each other's records. */
+		if (err == -E2BIG)
+			err = fk_open(o->socket, NULL, client);
+		if (err)
+			return err;
+		link->n_clients++;
+	}
+	return 0;
+}
+
 int gateway_connect(struct gateway *gateway)
 {
-	const struct gateway_options *o = gateway->options;
-	/* A slot for each job, of each server. The first connection tells how many workers there
-	 * are: until then, at most one for each CPU. */
-	uint32_t n = o->n_servers * (o->jobs ? o->jobs : 2 * (uint32_t)get_nprocs_conf());
-	const struct fk_open_options options = { .n_jobs = n > 256 ? n : 0 };
-	struct functions *functions;
+	struct functions *functions = NULL;
 	struct link *link = calloc(1, sizeof(*link));
-	int err;
+	int err = link ? open_link(link, gateway->options) : -ENOMEM;
 
-	if (!link)
-		return -ENOMEM;
-	err = fk_open(o->socket, &options, &link->client);
-	/* More than jobs-max of forkd.conf: slots wait for each other's records. */
-	if (err == -E2BIG)
-		err = fk_open(o->socket, NULL, &link->client);
+	if (!err && !(functions = functions_read(link->clients[0])))
+		err = -ENOMEM;
 	if (err) {
-		free(link);
+		close_link(link);
 		return err;
-	}
-	/* A wait that spins would keep the CPU from the worker: worker_here() in gateway_job.c. */
-	link->client->spin_max = 0;
-	store_relaxed(&link->client->spin, 0);
-	functions = functions_read(link->client);
-	if (!functions) {
-		(void)fk_close(link->client);
-		free(link);
-		return -ENOMEM;
 	}
 	link->users = 1;
 	replace(gateway, functions, link);
@@ -234,13 +243,13 @@ bool gateway_refresh(struct gateway *gateway)
 		gateway_put_link(gateway, link);
 		return false;
 	}
-	mark = functions_mark(link->client);
+	mark = functions_mark(link->clients[0]);
 	(void)pthread_mutex_lock(&gateway->lock);
 	if (gateway->functions && gateway->functions->mark == mark)
 		mark = 0;
 	(void)pthread_mutex_unlock(&gateway->lock);
 	if (mark)
-		functions = functions_read(link->client);
+		functions = functions_read(link->clients[0]);
 	if (functions) {
 		log_info("forkd: %u tasks of %u modules", functions->n_tasks, functions->n_modules);
 		replace(gateway, functions, NULL);

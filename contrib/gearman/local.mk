@@ -19,16 +19,18 @@ libgearmangateway_la_SOURCES = \
 	contrib/gearman/functions.c \
 	contrib/gearman/functions.h \
 	contrib/gearman/gateway.h \
+	contrib/gearman/gateway_connection.c \
+	contrib/gearman/gateway_connection.h \
 	contrib/gearman/gateway_exporter.c \
 	contrib/gearman/gateway_exporter.h \
+	contrib/gearman/gateway_finisher.c \
+	contrib/gearman/gateway_finisher.h \
 	contrib/gearman/gateway_job.c \
 	contrib/gearman/gateway_job.h \
 	contrib/gearman/gateway_metrics.c \
 	contrib/gearman/gateway_metrics.h \
 	contrib/gearman/gateway_options.c \
 	contrib/gearman/gateway_options.h \
-	contrib/gearman/gateway_slot.c \
-	contrib/gearman/gateway_slot.h \
 	contrib/gearman/gateway_state.c \
 	contrib/gearman/journal.c \
 	contrib/gearman/journal.h \

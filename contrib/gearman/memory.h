@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory.h - the memory of one slot for the payload of its job
+ * memory.h - memory for the payload of a job
  *
  * A payload is received into a block of forkd's heap, in which tasks use it in place. The answer is
- * written over it. The block is kept for the next job, unless it is large.
+ * written over it.
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct gateway;
 struct link;
 
-/* One thread. */
+/* One thread at a time. */
 struct memory {
+	/* constant */
 	struct gateway *gateway;
+	uint32_t server;		   /* whose client of a link it uses */
+	const _Atomic uint32_t *in_flight; /* jobs that will free memory of this client */
+	/* of the job */
 	struct link *link; /* of the block; NULL: the block is private, from malloc() */
-	void *block;
-	size_t room; /* bytes of the block */
+	void *block;	   /* NULL: none */
 };
 
-/* Makes room for a payload in the heap of forkd; privately, if forkd is not there. While the heap
- * is full it waits for other jobs to end. text: size bytes for the text of an error. Returns 0;
- * -EFBIG (above --max-size), or an error of fk_alloc(). */
-int memory_reserve(struct memory *memory, size_t payload, char *text, size_t size);
+/* Allocates a block for a payload of size bytes, not 0, in the heap of forkd; privately, if forkd
+ * is not there. While the heap is full it waits for jobs in flight to end. text: text_size bytes
+ * for the text of an error. Returns 0; -EFBIG (above --max-size), or an error of fk_alloc(). */
+int memory_reserve(struct memory *memory, size_t size, char *text, size_t text_size);
 
-/* Moves the first size bytes of the block to the heap of a link, if they are elsewhere. Returns 0;
- * -EOWNERDEAD: their contents are lost; or an error of fk_alloc(): the block has not changed. */
+/* Moves the block of size bytes to the heap of a link, if there is one elsewhere. Returns 0;
+ * -EOWNERDEAD: its contents are lost; or an error of fk_alloc(): the block has not changed. */
 int memory_move(struct memory *memory, struct link *link, size_t size);
 
-/* After a job: frees what the next one does not need. */
-void memory_trim(struct memory *memory);
-
-/* Frees everything. */
-void memory_fini(struct memory *memory);
+/* Frees the block, if there is one. */
+void memory_free(struct memory *memory);

@@ -28,6 +28,8 @@ enum packet_type {
 	PACKET_NO_JOB = 10,
 	PACKET_COMPLETE = 13,	 /* handle, answer */
 	PACKET_FAIL = 14,	 /* handle */
+	PACKET_ECHO = 16,	 /* any data */
+	PACKET_ECHOED = 17,	 /* the same */
 	PACKET_ERROR = 19,	 /* code, text */
 	PACKET_SUBMIT_HIGH = 21, /* as PACKET_SUBMIT */
 	PACKET_EXCEPTION = 25,	 /* handle, text */

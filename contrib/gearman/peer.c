@@ -5,10 +5,9 @@
  * INVARIANTS
  *   I1. No byte is written beyond the memory of the caller: it has made memory for peer->left
  *       bytes. Sizes that the server sends are compared with those of the buffer and of names.
- *   I2. A call that sends or receives makes progress once in timeout_ns, or fails: this is the time
- *       limit of the socket. The kernel also ends a connection whose data is not acknowledged for
- *       that time, or that does not answer probes while it is idle. So connections that no thread
- *       uses end as well.
+ *   I2. A call that sends, or receives the rest of a packet, makes progress once in timeout_ns, or
+ *       fails. The kernel also ends a connection whose data is not acknowledged for that time, or
+ *       that does not answer probes while it is idle.
  */
 #include "contrib/gearman/peer.h"
 
@@ -16,7 +15,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -43,8 +41,10 @@ static void set_limits(const struct peer *peer)
 	unsigned int ms = (unsigned int)min(timeout_ms(peer), UINT64_C(0x7fffffff));
 	int on = 1, s = (int)max(ms / 1000u, 1u), probes = PEER_PROBES;
 	struct timeval limit = { ms / 1000u, ms % 1000u * 1000u };
+	unsigned int tick_ms = min(ms, PEER_TICK);
+	struct timeval tick = { 0, tick_ms * 1000u };
 
-	(void)setsockopt(peer->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	(void)setsockopt(peer->fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
 	(void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	(void)setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(peer->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
@@ -78,7 +78,7 @@ int peer_open(struct peer *peer, const char *host, uint16_t port, uint64_t timeo
 
 	peer->fd = -1;
 	peer->timeout_ns = timeout_ns;
-	peer->at = peer->end = 0;
+	peer->at = peer->end = peer->n_out = 0;
 	peer->left = 0;
 	(void)snprintf(service, sizeof(service), "%u", port);
 	if (getaddrinfo(host, service, &hints, &addresses))
@@ -91,6 +91,9 @@ int peer_open(struct peer *peer, const char *host, uint16_t port, uint64_t timeo
 
 void peer_close(struct peer *peer)
 {
+	/* With unread data, the kernel would drop what was not sent yet. */
+	while (peer->fd >= 0 && recv(peer->fd, peer->buffer, PEER_BUFFER, MSG_DONTWAIT) > 0)
+		;
 	peer->fd = safe_close(peer->fd);
 }
 
@@ -110,52 +113,88 @@ static void advance(struct msghdr *message, size_t n)
 	}
 }
 
-/* The error of a call that made no progress. */
-static int socket_error(void)
+/* Sends parts of any size. */
+static int send_parts(const struct peer *peer, struct iovec *iov, size_t n)
 {
-	return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	struct msghdr message = { .msg_iov = iov, .msg_iovlen = n };
+
+	while (message.msg_iovlen) {
+		ssize_t sent = sendmsg(peer->fd, &message, MSG_NOSIGNAL);
+
+		if (sent >= 0)
+			advance(&message, (size_t)sent);
+		else if (errno != EINTR)
+			return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	}
+	return 0;
+}
+
+int peer_flush(struct peer *peer)
+{
+	struct iovec iov = { peer->out, peer->n_out };
+
+	peer->n_out = 0;
+	return send_parts(peer, &iov, iov.iov_len ? 1 : 0);
 }
 
 int peer_send(struct peer *peer, enum packet_type type, const struct peer_part *parts, size_t n)
 {
-	struct iovec iov[1 + PEER_PARTS];
-	struct msghdr message = { .msg_iov = iov, .msg_iovlen = 1 + n };
-	/* A job has ended: a request for the next one follows. The kernel sends both together. */
-	int flags = MSG_NOSIGNAL | (type == PACKET_COMPLETE || type == PACKET_FAIL ? MSG_MORE : 0);
+	struct iovec iov[1 + 1 + PEER_PARTS];
 	char head[PACKET_HEAD];
-	size_t size = 0;
+	size_t size = 0, n_out;
 
 	for (size_t i = 0; i < n; i++) {
-		iov[1 + i].iov_base = (void *)(uintptr_t)parts[i].data;
-		iov[1 + i].iov_len = parts[i].size;
+		iov[2 + i].iov_base = (void *)(uintptr_t)parts[i].data;
+		iov[2 + i].iov_len = parts[i].size;
 		size += parts[i].size;
 	}
 	if (size > UINT32_MAX)
 		return -EMSGSIZE;
 	packet_write_head(head, type, (uint32_t)size);
-	iov[0] = (struct iovec){ head, sizeof(head) };
-	while (message.msg_iovlen) {
-		ssize_t sent = sendmsg(peer->fd, &message, flags);
-
-		if (sent >= 0)
-			advance(&message, (size_t)sent);
-		else if (errno != EINTR)
-			return socket_error();
-	}
+	iov[0] = (struct iovec){ peer->out, peer->n_out };
+	iov[1] = (struct iovec){ head, sizeof(head) };
+	n_out = peer->n_out;
+	peer->n_out = 0;
+	if (size + sizeof(head) > sizeof(peer->out) - n_out)
+		return send_parts(peer, iov, 2 + n);
+	for (size_t i = 1; i < 2 + n; n_out += iov[i++].iov_len)
+		if (iov[i].iov_len)
+			memcpy(peer->out + n_out, iov[i].iov_base, iov[i].iov_len);
+	peer->n_out = n_out;
 	return 0;
 }
 
 /* ------------------------------------------------------------------------------ receive */
 
-/* Waits for data, and receives at most size bytes. Returns the number. */
-static ssize_t receive(const struct peer *peer, void *data, size_t size)
+/* Waits for data until the next tick, and receives at most size bytes. Returns the number; 0: there
+ * are none. */
+static ssize_t receive_some(const struct peer *peer, void *data, size_t size)
 {
 	ssize_t n;
 
 	do
 		n = recv(peer->fd, data, size, 0);
 	while (n < 0 && errno == EINTR);
-	return n > 0 ? n : n < 0 ? socket_error() : -ECONNRESET;
+	return n > 0 ? n : !n ? -ECONNRESET : errno == EAGAIN ? 0 : -errno;
+}
+
+/* Waits for data within a packet, and receives at most size bytes. Returns the number. */
+static ssize_t receive(const struct peer *peer, void *data, size_t size)
+{
+	uint64_t until = 0;
+	ssize_t n;
+
+	while (!(n = receive_some(peer, data, size))) {
+		uint64_t now = clock_ns();
+
+		/* The first tick has passed. */
+		if (!until)
+			until = now + peer->timeout_ns -
+				min(peer->timeout_ns, PEER_TICK * NSEC_PER_MSEC);
+		if (now >= until)
+			return -ETIMEDOUT;
+	}
+	return n;
 }
 
 /* Receives more into the buffer. */
@@ -177,37 +216,49 @@ static int fill(struct peer *peer)
 	return 0;
 }
 
-/* Waits for the first byte of a packet that the server need not send. */
-static int wait_idle(const struct peer *peer, bool (*ended)(const void *context),
-		     const void *context)
+/* Waits for the first byte of a packet. */
+static int wait_packet(struct peer *peer, int (*tick)(void *context), void *context)
 {
-	uint64_t until = clock_ns() + peer->timeout_ns;
-	struct pollfd p = { .fd = peer->fd, .events = POLLIN };
-	int n;
+	ssize_t n = 0;
+	int err = 0;
 
 	if (peer->at < peer->end)
 		return 0;
-	do {
-		if (ended(context))
-			return -EINTR;
-		n = poll(&p, 1, (int)min(timeout_ms(peer), (uint64_t)PEER_TICK));
-	} while ((n < 0 && errno == EINTR) || (!n && clock_ns() < until));
-	return n > 0 ? 0 : n ? -errno : -ETIME;
+	peer->at = peer->end = 0;
+	while (!err && !(n = receive_some(peer, peer->buffer, PEER_BUFFER)))
+		err = tick(context);
+	if (n > 0)
+		peer->end = (size_t)n;
+	return n < 0 ? (int)n : err;
 }
 
-int peer_next(struct peer *peer, bool idle, bool (*ended)(const void *context), const void *context)
+/* Reads the head of the packet that begins the buffer. */
+static bool read_head(const struct peer *peer, uint32_t *ret_type, uint32_t *ret_size)
+{
+	return packet_read_head(peer->buffer + peer->at, ret_type, ret_size);
+}
+
+int peer_next(struct peer *peer, int (*tick)(void *context), void *context)
 {
 	uint32_t type;
-	int err = idle ? wait_idle(peer, ended, context) : 0;
+	int err = wait_packet(peer, tick, context);
 
 	while (!err && peer->end - peer->at < PACKET_HEAD)
 		err = fill(peer);
 	if (err)
 		return err;
-	if (!packet_read_head(peer->buffer + peer->at, &type, &peer->left))
+	if (!read_head(peer, &type, &peer->left))
 		return -EPROTO;
 	peer->at += PACKET_HEAD;
 	return type > INT16_MAX ? -EPROTO : (int)type;
+}
+
+bool peer_has_packet(const struct peer *peer)
+{
+	size_t n = peer->end - peer->at;
+	uint32_t type, size;
+
+	return n >= PACKET_HEAD && read_head(peer, &type, &size) && size <= n - PACKET_HEAD;
 }
 
 /* Returns the number of bytes of three arguments at the start of n bytes, or 0: there are fewer. */
@@ -225,8 +276,8 @@ static size_t names_size(const char *data, size_t n)
 	return size;
 }
 
-int peer_read_names(struct peer *peer, const char **ret_handle, const char **ret_function,
-		    const char **ret_unique)
+int peer_read_names(struct peer *peer, char *names, const char **ret_handle,
+		    const char **ret_function, const char **ret_unique)
 {
 	size_t size, n;
 
@@ -241,10 +292,10 @@ int peer_read_names(struct peer *peer, const char **ret_handle, const char **ret
 		if (n)
 			return (int)n;
 	}
-	memcpy(peer->names, peer->buffer + peer->at, size);
+	memcpy(names, peer->buffer + peer->at, size);
 	peer->at += size;
 	peer->left -= (uint32_t)size;
-	*ret_handle = peer->names;
+	*ret_handle = names;
 	*ret_function = *ret_handle + strlen(*ret_handle) + 1;
 	*ret_unique = *ret_function + strlen(*ret_function) + 1;
 	return 0;

@@ -112,38 +112,41 @@ static pid_t start_child(void)
 	return child;
 }
 
-static bool never(const void *context)
+static int no_tick(void *context)
 {
 	(void)context;
-	return false;
+	return 0;
 }
 
 /* Serves one job, or sleeps until there may be one. Returns 0 or a negative errno. */
 static int plain_work(struct peer *peer, char *memory)
 {
+	char names[PEER_NAMES];
 	const char *handle, *function, *unique;
-	int err = peer_send(peer, PACKET_GRAB, NULL, 0), type = 0;
+	int type = peer_next(peer, no_tick, NULL);
+	int err = type < 0 ? type : 0;
 	size_t size;
 
-	while (!err && type != PACKET_ASSIGN && type != PACKET_NO_JOB) {
-		type = peer_next(peer, false, never, NULL);
-		err = type < 0 ? type : type == PACKET_ASSIGN ? 0 : peer_read(peer, NULL, NULL, 0);
-	}
-	if (!err && type == PACKET_NO_JOB) {
-		err = peer_send(peer, PACKET_PRE_SLEEP, NULL, 0);
-		type = err ? err : peer_next(peer, true, never, NULL);
-		return type == -ETIME ? 0 : type < 0 ? type : peer_read(peer, NULL, NULL, 0);
+	if (!err && type != PACKET_ASSIGN) {
+		err = peer_read(peer, NULL, NULL, 0);
+		if (!err)
+			err = peer_send(peer, type == PACKET_NOOP ? PACKET_GRAB : PACKET_PRE_SLEEP,
+					NULL, 0);
+		return err ? err : peer_flush(peer);
 	}
 	if (!err)
-		err = peer_read_names(peer, &handle, &function, &unique);
+		err = peer_read_names(peer, names, &handle, &function, &unique);
 	size = peer->left;
 	if (!err)
 		err = size > call_size ? -EMSGSIZE : peer_read(peer, memory, NULL, 0);
-	return err ? err
-		   : peer_send(peer, PACKET_COMPLETE,
-			       (struct peer_part[]){ { handle, strlen(handle) + 1 },
-						     { memory, size } },
-			       2);
+	if (!err)
+		err = peer_send(peer, PACKET_COMPLETE,
+				(struct peer_part[]){ { handle, strlen(handle) + 1 },
+						      { memory, size } },
+				2);
+	if (!err)
+		err = peer_send(peer, PACKET_GRAB, NULL, 0);
+	return err ? err : peer_flush(peer);
 }
 
 static void *plain_thread(void *context)
@@ -156,6 +159,10 @@ static void *plain_thread(void *context)
 	(void)context;
 	if (!err)
 		err = peer_send(peer, PACKET_CAN_DO, &name, 1);
+	if (!err)
+		err = peer_send(peer, PACKET_GRAB, NULL, 0);
+	if (!err)
+		err = peer_flush(peer);
 	while (!err)
 		err = plain_work(peer, memory);
 	bench_die("the plain worker: %s", strerror(-err));

@@ -49,14 +49,20 @@ static void server_write(const void *data, size_t size)
 }
 #define SERVER(text) server_write(text, sizeof(text) - 1)
 
-static bool never(const void *context)
+static int ticks;
+
+/* Returns the result at context, once there were ticks. */
+static int count_tick(void *context)
 {
-	return context != NULL;
+	const int *result = context;
+
+	ticks++;
+	return result ? *result : 0;
 }
 
 static int next(void)
 {
-	return peer_next(&peer, false, never, NULL);
+	return peer_next(&peer, count_tick, NULL);
 }
 
 START_TEST(packet_is_sent_with_head_and_parts)
@@ -67,6 +73,9 @@ START_TEST(packet_is_sent_with_head_and_parts)
 
 	connect_peer(TIMEOUT);
 	ck_assert_int_eq(peer_send(&peer, PACKET_COMPLETE, parts, 2), 0);
+	/* It waits for more. */
+	ck_assert_int_eq(recv(server, got, sizeof(got), MSG_DONTWAIT), -1);
+	ck_assert_int_eq(peer_flush(&peer), 0);
 	ck_assert_int_eq(recv(server, got, sizeof(got), MSG_WAITALL), sizeof(got));
 	ck_assert_mem_eq(got, expected, sizeof(got));
 }
@@ -77,6 +86,7 @@ START_TEST(job_that_arrives_byte_by_byte_is_read)
 	static const char packets[] = "\0RES\0\0\0\x06\0\0\0\0"
 				      "\0RES\0\0\0\x1f\0\0\0\x0eH:1\0m:t\0u\0data";
 	const char *handle, *function, *unique;
+	char names[PEER_NAMES];
 	char data[4], start[8] = "";
 
 	connect_peer(10 * NSEC_PER_SEC);
@@ -85,7 +95,7 @@ START_TEST(job_that_arrives_byte_by_byte_is_read)
 	ck_assert_int_eq(next(), PACKET_NOOP);
 	ck_assert_uint_eq(peer.left, 0);
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), 0);
 	ck_assert_str_eq(handle, "H:1");
 	ck_assert_str_eq(function, "m:t");
 	ck_assert_str_eq(unique, "u");
@@ -110,6 +120,7 @@ START_TEST(payload_is_dropped_up_to_its_end)
 {
 	static char zeros[100000];
 	const char *handle, *function, *unique;
+	char names[PEER_NAMES];
 	char start[5] = "";
 
 	connect_peer(10 * NSEC_PER_SEC);
@@ -118,7 +129,7 @@ START_TEST(payload_is_dropped_up_to_its_end)
 	server_write(zeros, sizeof(zeros));
 	SERVER("\0RES\0\0\0\x0a\0\0\0\0");
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), 0);
 	ck_assert_uint_eq(peer.left, 3 + sizeof(zeros));
 	ck_assert_int_eq(peer_read(&peer, NULL, start, 4), 0);
 	ck_assert_mem_eq(start, "abc\0", 4);
@@ -130,6 +141,7 @@ START_TEST(payload_is_received_into_exactly_its_memory)
 {
 	static char sent[50000];
 	const char *handle, *function, *unique;
+	char names[PEER_NAMES];
 	char *data = malloc(sizeof(sent));
 
 	ck_assert_ptr_nonnull(data);
@@ -140,7 +152,7 @@ START_TEST(payload_is_received_into_exactly_its_memory)
 	SERVER("h\0f\0u\0");
 	server_write(sent, sizeof(sent));
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), 0);
 	ck_assert_int_eq(peer_read(&peer, data, NULL, 0), 0);
 	ck_assert_mem_eq(data, sent, sizeof(sent));
 	free(data);
@@ -150,13 +162,14 @@ END_TEST
 START_TEST(start_of_a_short_payload_is_the_payload)
 {
 	const char *handle, *function, *unique;
+	char names[PEER_NAMES];
 	char start[5] = "";
 
 	connect_peer(10 * NSEC_PER_SEC);
 	server_assign(8);
 	SERVER("h\0f\0u\0xy\0RES\0\0\0\x0a\0\0\0\0");
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), 0);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), 0);
 	ck_assert_int_eq(peer_read(&peer, NULL, start, 4), 0);
 	ck_assert_str_eq(start, "xy");
 	ck_assert_int_eq(next(), PACKET_NO_JOB);
@@ -166,7 +179,8 @@ END_TEST
 START_TEST(malformed_packets_end_the_connection)
 {
 	const char *handle, *function, *unique;
-	static char names[PEER_NAMES];
+	char names[PEER_NAMES];
+	static char endless[PEER_NAMES];
 
 	connect_peer(10 * NSEC_PER_SEC);
 	SERVER("HTTP/1.1 400 Bad Request\r\n");
@@ -183,16 +197,16 @@ START_TEST(malformed_packets_end_the_connection)
 	server_assign(5);
 	SERVER("h\0f\0u");
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), -EPROTO);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), -EPROTO);
 	peer_close(&peer);
 
 	/* Names without an end. */
-	memset(names, 'x', sizeof(names));
+	memset(endless, 'x', sizeof(endless));
 	connect_peer(10 * NSEC_PER_SEC);
 	server_assign(UINT32_MAX);
-	server_write(names, sizeof(names));
+	server_write(endless, sizeof(endless));
 	ck_assert_int_eq(next(), PACKET_ASSIGN);
-	ck_assert_int_eq(peer_read_names(&peer, &handle, &function, &unique), -EPROTO);
+	ck_assert_int_eq(peer_read_names(&peer, names, &handle, &function, &unique), -EPROTO);
 }
 END_TEST
 
@@ -214,15 +228,30 @@ END_TEST
 
 START_TEST(idle_server_may_be_silent)
 {
-	bool end = true;
+	int end = 7;
 
 	connect_peer(TIMEOUT);
-	ck_assert_int_eq(peer_next(&peer, true, never, NULL), -ETIME);
-	ck_assert_int_eq(peer_next(&peer, true, never, &end), -EINTR);
+	ck_assert_int_eq(peer_next(&peer, count_tick, &end), 7);
+	ck_assert_int_eq(ticks, 1);
 	/* A packet precedes the end. */
 	SERVER("\0RES\0\0\0\x06\0\0\0\0\0RES\0\0\0\x0a\0\0\0\0");
-	ck_assert_int_eq(peer_next(&peer, true, never, NULL), PACKET_NOOP);
-	ck_assert_int_eq(peer_next(&peer, true, never, &end), PACKET_NO_JOB);
+	ck_assert_int_eq(peer_next(&peer, count_tick, &end), PACKET_NOOP);
+	ck_assert(peer_has_packet(&peer));
+	ck_assert_int_eq(peer_next(&peer, count_tick, &end), PACKET_NO_JOB);
+	ck_assert(!peer_has_packet(&peer));
+	ck_assert_int_eq(ticks, 1);
+}
+END_TEST
+
+START_TEST(packet_that_was_received_in_part_is_none)
+{
+	connect_peer(10 * NSEC_PER_SEC);
+	SERVER("\0RES\0\0\0\x06\0\0\0\0\0RES\0\0\0\x13\0\0\0\x02x");
+	ck_assert_int_eq(next(), PACKET_NOOP);
+	ck_assert(!peer_has_packet(&peer));
+	SERVER("y");
+	ck_assert_int_eq(next(), PACKET_ERROR);
+	ck_assert_int_eq(peer_read(&peer, NULL, NULL, 0), 0);
 }
 END_TEST
 
@@ -235,8 +264,11 @@ START_TEST(closed_connection_is_reported)
 	(void)close(server);
 	ck_assert_int_eq(next(), -ECONNRESET);
 	/* The kernel may take the first packet. */
-	for (int i = 0; i < 1000 && !err; i++)
+	for (int i = 0; i < 1000 && !err; i++) {
 		err = peer_send(&peer, PACKET_CAN_DO, &part, 1);
+		if (!err)
+			err = peer_flush(&peer);
+	}
 	ck_assert(err == -EPIPE || err == -ECONNRESET);
 }
 END_TEST
