@@ -4,19 +4,19 @@
  *
  * Starts gearmand, a private forkd with its gateway, and two workers that return the payload of a
  * job: "echo" with libgearman, and the control "plain" with the gateway's own code for connections.
- * All have as many connections. One client keeps jobs in flight with one of them at a time; the
- * runs alternate:
+ * Each connection of a worker has one job. The gateway has as many places for jobs, or those of
+ * --places. One client keeps jobs in flight with one of them at a time; the runs alternate:
  *
- * 	bench_gearman [--threads P] [--connections N] [--bytes B] [--flight W] [--jobs J]
- * 		[--repeat R]
+ * 	bench_gearman [--threads P] [--connections N] [--places N] [--bytes B] [--flight W]
+ * 		[--jobs J] [--repeat R]
  *
  * Without bytes the jobs of forkd are null:null, which has no argument. Else they are null:pass
  * with an iobuf of this size. The other workers get the same payloads. libgearman sends a large
  * answer in pieces, and waits for the acknowledgement of each: echo has one job in ECHO_LESS then.
  *
  * One line of JSON for each run:
- * 	{"bench": "gearman", "side": "forkd", "threads": 2, "connections": 4, "bytes": 0,
- * 	 "flight": 64, "jobs": 10000, "seconds": 0.5,
+ * 	{"bench": "gearman", "side": "forkd", "threads": 2, "connections": 4, "places": 4,
+ * 	 "bytes": 0, "flight": 64, "jobs": 10000, "seconds": 0.5,
  * 	 "cpu_s": {"client": 0.1, "gearmand": 0.3, "worker": 0.2, "forkd": 0.1}}
  * Exit status 0; 1 if an answer was wrong; 2 for a wrong command line.
  *
@@ -49,6 +49,7 @@
 static struct bench_pool pool;
 static uint32_t threads = 2;
 static uint32_t connections = 4;
+static uint32_t places; /* 0: as many as connections */
 static uint32_t bytes;
 static uint32_t flight = 64;
 static uint32_t n_jobs = 10000;
@@ -194,7 +195,7 @@ static pid_t start_gateway(void)
 		return child;
 	bench_pool_path(path, sizeof(path), "forkd-gearman");
 	(void)snprintf(server, sizeof(server), "--server=127.0.0.1:%u", port);
-	(void)snprintf(jobs, sizeof(jobs), "--jobs=%u", connections);
+	(void)snprintf(jobs, sizeof(jobs), "--jobs=%u", places);
 	(void)setenv("FORKD_SOCKET", pool.socket, 1);
 	(void)execl(path, "forkd-gearman", server, jobs, NULL);
 	(void)fprintf(stderr, "cannot start %s: %m\n", path);
@@ -283,10 +284,11 @@ static void measure(const struct side *side)
 		cpu[i] =
 			(double)usage_between(before[i], usage_now(&processes[i], 1)).cpu_ns * 1e-9;
 	printf("{\"bench\": \"gearman\", \"side\": \"%s\", \"threads\": %u, \"connections\": %u, "
-	       "\"bytes\": %u, \"flight\": %u, \"jobs\": %u, \"seconds\": %.9f, \"cpu_s\": "
+	       "\"places\": %u, \"bytes\": %u, \"flight\": %u, \"jobs\": %u, "
+	       "\"seconds\": %.9f, \"cpu_s\": "
 	       "{\"client\": %.6f, \"gearmand\": %.6f, \"worker\": %.6f, \"forkd\": %.6f}}\n",
-	       side->name, threads, connections, bytes, flight, n, (double)ns * 1e-9, cpu[CLIENT],
-	       cpu[SERVER], cpu[side->worker], cpu[POOL]);
+	       side->name, threads, connections, places, bytes, flight, n, (double)ns * 1e-9,
+	       cpu[CLIENT], cpu[SERVER], cpu[side->worker], cpu[POOL]);
 	(void)fflush(stdout);
 }
 
@@ -317,6 +319,7 @@ int main(int argc, char **argv)
 	const struct figures_option options[] = {
 		{ "threads", 1, LIMIT_WORKERS, &threads },
 		{ "connections", 1, 64, &connections },
+		{ "places", 0, 64, &places },
 		{ "bytes", 0, 1u << 30, &bytes },
 		{ "flight", 1, 1000, &flight },
 		{ "jobs", 1, 100000000, &n_jobs },
@@ -325,6 +328,7 @@ int main(int argc, char **argv)
 	};
 
 	figures_options(argc, argv, options);
+	places = places ? places : connections;
 	make_call();
 	start();
 	for (size_t i = 0; i < ARRAY_SIZE(sides); i++)

@@ -2,8 +2,8 @@
 """Jobs through a Gearman server: forkd with its gateway, and workers without forkd (bench_gearman).
 
 The workers return the payload: "echo" with libgearman, "plain" with the gateway's own code for
-connections. Client, server, worker and forkd share the CPUs. A ratio is the median of the ratios of
-neighbouring runs.
+connections. Each of their connections has one job; the gateway has places for jobs. Client, server,
+worker and forkd share the CPUs. A ratio is the median of the ratios of neighbouring runs.
 """
 
 from driver.programs import median, ratio
@@ -11,10 +11,12 @@ from driver.table import Table, text
 
 SIDES = ("forkd", "echo", "plain")
 GOAL = 0.8
-# connections, jobs in flight, MiB of a buffer, jobs
-SMALL = [(1, 64, 0, 10000), (4, 64, 0, 10000), (8, 64, 0, 10000)]
-LARGE = [(1, 2, 16, 50), (4, 4, 16, 50)]
-QUICK = [(4, 64, 0, 1000), (1, 2, 1, 20)]
+# connections, places, jobs in flight, MiB of a buffer, jobs
+SMALL = [(n, n, 64, 0, 10000) for n in (1, 4, 8, 16)]
+# The default of the gateway with two workers, and one thread of a worker.
+DEFAULT = [(1, 4, 64, 0, 10000)]
+LARGE = [(1, 1, 2, 16, 50), (4, 4, 4, 16, 50)]
+QUICK = [(4, 4, 64, 0, 1000), (1, 1, 2, 1, 20)]
 RUNS = {"quick": 1, "default": 5, "full": 11}
 LIMIT_S = 600
 
@@ -22,7 +24,7 @@ LIMIT_S = 600
 class Gearman:
     def __init__(self, context):
         self.context = context
-        self.cells = QUICK if context.size == "quick" else SMALL + LARGE
+        self.cells = QUICK if context.size == "quick" else SMALL + DEFAULT + LARGE
         self.rows = []
 
     def measure(self):
@@ -30,15 +32,17 @@ class Gearman:
         if not self.context.wanted("gearman") or not self.context.path("bench_gearman"):
             return
         runs = self.context.options.runs or RUNS[self.context.size]
-        for connections, flight, mib, jobs in self.cells:
+        for connections, places, flight, mib, jobs in self.cells:
             words = ["--threads", str(self.context.p), "--connections", str(connections)]
-            words += ["--flight", str(flight), "--bytes", str(mib << 20), "--jobs", str(jobs)]
+            words += ["--places", str(places), "--flight", str(flight), "--bytes", str(mib << 20), "--jobs", str(jobs)]
             words += ["--repeat", str(runs)]
             self.rows += self.context.run("bench_gearman", words, LIMIT_S)
 
     def runs(self, cell, side):
-        wanted = (cell[0], cell[2] << 20, side)
-        return [r for r in self.rows if (r["connections"], r["bytes"], r["side"]) == wanted]
+        wanted = (cell[0], cell[1], cell[3] << 20, side)
+        return [
+            r for r in self.rows if (r["connections"], r["places"], r["bytes"], r["side"]) == wanted
+        ]
 
     def of(self, cell, side):
         """Returns the seconds of one job, in each run."""
@@ -53,6 +57,11 @@ class Gearman:
         pairs = zip(self.of(cell, "forkd"), self.of(cell, other))
         return median([ratio(theirs, ours) for ours, theirs in pairs])
 
+    def name(self, cell):
+        if cell[0] == cell[1]:
+            return f"{cell[0]} connections"
+        return f"{cell[0]} connections, {cell[1]} places"
+
     def table(self, title, unit, digits, cells):
         processes = ("client", "gearmand", "worker", "forkd")
         rows = []
@@ -61,8 +70,8 @@ class Gearman:
                 times = self.of(cell, side)
                 if not times:
                     continue
-                row = [f"{cell[0]} connections: {side}", str(len(times))]
-                row.append(text((cell[2] or 1) / median(times), digits))
+                row = [f"{self.name(cell)}: {side}", str(len(times))]
+                row.append(text((cell[3] or 1) / median(times), digits))
                 row.append(text(None if side == "forkd" else self.over(cell, side), 2))
                 rows.append(row + [self.cpu_us(cell, side, p) for p in processes])
         notes = ["forkd/: how many times as fast forkd is; then CPU time of one job, us"]
@@ -72,9 +81,9 @@ class Gearman:
     def tables(self):
         if not self.rows:
             return []
-        small = [c for c in self.cells if not c[2]]
-        large = [c for c in self.cells if c[2]]
-        title = f"buffers of {large[0][2]} MiB through gearmand and back"
+        small = [c for c in self.cells if not c[3]]
+        large = [c for c in self.cells if c[3]]
+        title = f"buffers of {large[0][3]} MiB through gearmand and back"
         return [
             self.table("jobs without arguments through gearmand", "jobs/s", 0, small),
             self.table(title, "MiB/s", 1, large),
@@ -85,8 +94,8 @@ class Gearman:
 
     def goals(self, goals):
         for cell in self.cells if self.rows else []:
-            what = f"{cell[2]} MiB" if cell[2] else "small jobs"
-            name = f"gearman: {what}, {cell[0]} connections: forkd / echo worker"
+            what = f"{cell[3]} MiB" if cell[3] else "small jobs"
+            name = f"gearman: {what}, {self.name(cell)}: forkd / echo worker"
             goals.at_least(name, self.over(cell, "echo"), GOAL)
 
     def json(self):
