@@ -317,7 +317,8 @@ static enum verdict failed(struct gateway_job *job, fk_job handle, int err)
 	int outcome = fk_outcome(job->client, handle, &code, &signo);
 	size_t n;
 
-	if (outcome < 0)
+	/* DONE: the worker has ended the job since fk_result() found that forkd has gone. */
+	if (outcome < 0 || outcome == FK_DONE)
 		return lost(job, true);
 	/* Whether it had begun is not known: if the manager ends a job, its times are not set. */
 	if (outcome == FK_CANCELLED && gateway_is_stopping(job->client))
