@@ -18,6 +18,7 @@
 #include "common/util.h"
 #include "contrib/gearman/functions.h"
 #include "contrib/gearman/gateway.h"
+#include "contrib/gearman/gateway_enterer.h"
 #include "contrib/gearman/gateway_finisher.h"
 #include "contrib/gearman/gateway_metrics.h"
 
@@ -213,6 +214,8 @@ static bool start(struct connection *c, struct gateway_job *const *jobs, size_t 
 			verdicts[i] = VERDICT_AGAIN;
 		else if (verdicts[i] != VERDICT_RUNS)
 			(void)sub_relaxed(&c->n_running, 1);
+		if (verdicts[i] == VERDICT_ENTER)
+			enterer_add(c, jobs[i]);
 		if (verdicts[i] != VERDICT_AGAIN)
 			continue;
 		(void)add_relaxed(&c->gateway->metrics->rerun, starts);
@@ -447,13 +450,20 @@ static void leave_session(struct connection *c, bool works)
 	put_session(c, session);
 }
 
-/* Waits until all places are free. Then the finisher ends. */
+/* The other threads end. With the lock. */
+static void set_done(struct connection *c)
+{
+	c->is_done = true;
+	(void)pthread_cond_signal(&c->entering);
+}
+
+/* Waits until all places are free. Then the other threads end. */
 static void wait_free(struct connection *c)
 {
 	(void)pthread_mutex_lock(&c->lock);
 	while (c->n_free < c->n_jobs)
 		(void)pthread_cond_wait(&c->freed, &c->lock);
-	c->is_done = true;
+	set_done(c);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -508,6 +518,7 @@ int connection_start(struct connection *c, struct gateway *gateway, struct gatew
 		.sends = PTHREAD_MUTEX_INITIALIZER,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.freed = PTHREAD_COND_INITIALIZER,
+		.entering = PTHREAD_COND_INITIALIZER,
 	};
 	c->jobs = calloc(c->n_jobs, sizeof(*c->jobs));
 	if (!c->jobs)
@@ -518,11 +529,13 @@ int connection_start(struct connection *c, struct gateway *gateway, struct gatew
 		c->free = &c->jobs[c->n_free];
 	}
 	err = is_listing ? 0 : start_thread(c, finisher_run);
+	if (!err && !is_listing && gateway->journal)
+		err = start_thread(c, enterer_run);
 	if (!err)
 		err = start_thread(c, reader_run);
 	if (err) {
 		(void)pthread_mutex_lock(&c->lock);
-		c->is_done = true;
+		set_done(c);
 		(void)pthread_mutex_unlock(&c->lock);
 	}
 	return err;

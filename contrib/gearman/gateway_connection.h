@@ -7,9 +7,9 @@
  * So it answers while all places of the other are taken.
  *
  * A connection has a thread that reads: it receives jobs, starts them and requests more. The
- * finisher waits for the ends of jobs at forkd, and sends the answers (gateway_finisher.h). So
- * large payloads and answers do not wait for each other, and small answers and requests share a
- * packet of the network.
+ * finisher waits for the ends of jobs at forkd, and sends the answers (gateway_finisher.h). The
+ * enterer waits for the disk of the journal (gateway_enterer.h). So large payloads, answers and
+ * entries do not wait for each other, and small answers and requests share a packet of the network.
  *
  * The functions of an open connection do not change: CANT_DO makes version 1.1.20 of the server end
  * the running jobs of a function as if their worker had died. So after a change the reader connects
@@ -67,7 +67,7 @@ struct connection {
 	struct gateway_job *jobs; /* the places */
 	uint32_t n_jobs;
 	_Atomic uint32_t in_flight; /* jobs that were started; relaxed, but see memory.c */
-	pthread_t threads[2];	    /* the finisher, if there is one, and the reader */
+	pthread_t threads[3];	    /* the finisher and the enterer, if any, and the reader */
 	uint32_t n_threads;
 	/* of the reader */
 	uint32_t epoch; /* of the functions of its session */
@@ -87,8 +87,9 @@ struct connection {
 	uint32_t n_sent;	 /* answers since the last flush */
 	/* under lock */
 	pthread_mutex_t lock;
-	pthread_cond_t freed;
-	struct gateway_job *free; /* places without a job */
+	pthread_cond_t freed, entering;
+	struct gateway_job *enter, *enter_last; /* jobs that wait for the enterer, or NULL */
+	struct gateway_job *free;		/* places without a job */
 	uint32_t n_free;
 	uint32_t requests; /* without an answer */
 	uint32_t window;   /* requests without an answer at most: grows with each job, as the
@@ -97,7 +98,7 @@ struct connection {
 	bool is_paused;	   /* nothing is requested: the functions have changed */
 	bool is_empty;	   /* the server had no job for a request */
 	bool is_asleep;	   /* the server wakes the connection when there is a job */
-	bool is_done;	   /* the finisher is to end */
+	bool is_done;	   /* the finisher and the enterer are to end */
 	uint64_t heard_ns; /* a packet was received, or the first of requests was sent */
 };
 

@@ -6,7 +6,7 @@
  *
  * INVARIANTS
  *   I1. A task that is not idempotent is submitted once, unless forkd certainly has not begun it.
- *       Its entry in the journal is durable before.
+ *       Its entry in the journal is durable before: it is started, entered and started again.
  *   I2. After forkd was lost, a job runs again only if no task can have written to its arguments:
  *       it was not begun, or it is idempotent and has no iobuf.
  *   I3. A payload that is copied from the heap of a lost link is complete if the head of that
@@ -152,15 +152,13 @@ static enum verdict end_journal(struct gateway_job *job, int err)
 	return end(job, PAYLOAD_REFUSED, err, text);
 }
 
-/* Enters a job that must not run twice. *ret_fd: for journal_commit(), or -1. */
+/* Enters a job. *ret_fd: for journal_commit(), with VERDICT_RUNS. */
 static enum verdict enter(struct gateway_job *job, int *ret_fd)
 {
 	struct journal *journal = job->gateway->journal;
 	char by[160], text[256];
 	int err;
 
-	if (job->idempotent || job->entered || !journal)
-		return VERDICT_RUNS;
 	err = journal_enter(journal, job->name, job->unique, ret_fd, by, sizeof(by));
 	if (err == JOURNAL_STARTED) {
 		(void)add_relaxed(&job->gateway->metrics->journal_hits, 1);
@@ -177,26 +175,26 @@ static enum verdict enter(struct gateway_job *job, int *ret_fd)
 	return VERDICT_RUNS;
 }
 
-/* Enters all jobs that continue. The file system makes several entries durable at once. */
-static void enter_all(struct gateway_job *const *jobs, size_t n, enum verdict *verdicts)
+/* The file system makes several entries durable at once. */
+void gateway_job_enter(struct gateway_job *const *jobs, size_t n, enum verdict *ret_verdicts)
 {
-	int fds[GATEWAY_BATCH], fd, err;
-	bool is_new[GATEWAY_BATCH] = { false };
+	int fds[GATEWAY_BATCH], err;
 	size_t n_fds = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		fd = -1;
-		if (verdicts[i] == VERDICT_RUNS)
-			verdicts[i] = enter(jobs[i], &fd);
-		if (fd >= 0) {
-			is_new[i] = true;
-			fds[n_fds++] = fd;
-		}
+		ret_verdicts[i] = enter(jobs[i], &fds[n_fds]);
+		n_fds += ret_verdicts[i] == VERDICT_RUNS;
 	}
 	err = n_fds ? journal_commit(jobs[0]->gateway->journal, fds, n_fds) : 0;
 	for (size_t i = 0; i < n && err; i++)
-		if (is_new[i])
-			verdicts[i] = end_journal(jobs[i], err);
+		if (ret_verdicts[i] == VERDICT_RUNS)
+			ret_verdicts[i] = end_journal(jobs[i], err);
+}
+
+/* True if the job must not run twice, and is not in the journal. */
+static bool must_enter(const struct gateway_job *job)
+{
+	return job->gateway->journal && !job->idempotent && !job->entered;
 }
 
 static struct fk_request request_of(struct gateway_job *job)
@@ -267,8 +265,9 @@ void gateway_job_start(struct gateway_job *const *jobs, size_t n, struct link *l
 		ret_verdicts[i] = link ? move(jobs[i], link) : end_stopped(jobs[i]);
 		if (ret_verdicts[i] == VERDICT_RUNS)
 			ret_verdicts[i] = parse(jobs[i]);
+		if (ret_verdicts[i] == VERDICT_RUNS && must_enter(jobs[i]))
+			ret_verdicts[i] = VERDICT_ENTER;
 	}
-	enter_all(jobs, n, ret_verdicts);
 	submit_all(jobs, n, ret_verdicts);
 	for (size_t i = 0; i < n; i++)
 		if (ret_verdicts[i] != VERDICT_RUNS)

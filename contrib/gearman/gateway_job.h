@@ -4,6 +4,7 @@
  *
  * 	free -> receive -> start -> forkd -> finish -> answer -> free
  *	                   start <- again -/
+ *	                   start -> enter -> start
  */
 #pragma once
 
@@ -28,6 +29,7 @@ enum verdict {
 	VERDICT_RUNS,  /* it continues: at forkd, after gateway_job_start() */
 	VERDICT_DONE,  /* there is an answer */
 	VERDICT_ENDED, /* there is an exception */
+	VERDICT_ENTER, /* it must be entered in the journal, and then started again */
 	VERDICT_AGAIN, /* forkd was lost. The job has not begun, or may run twice: start it again */
 };
 
@@ -54,7 +56,7 @@ struct gateway_job {
 	struct payload payload;
 	bool is_parsed; /* the payload must be freed */
 	bool idempotent;
-	bool entered; /* in the journal */
+	bool entered; /* in the journal: durable, before the job starts */
 	bool begun;   /* the task may have run */
 	uint32_t tries;
 	uint64_t started_ns;
@@ -83,6 +85,10 @@ int gateway_job_receive(struct gateway_job *job, struct peer *peer, enum verdict
  */
 void gateway_job_start(struct gateway_job *const *jobs, size_t n, struct link *link,
 		       enum verdict *ret_verdicts);
+
+/* Enters n jobs in the journal, at most GATEWAY_BATCH. ret_verdicts: with VERDICT_RUNS a job may
+ * start. Waits for the disk. */
+void gateway_job_enter(struct gateway_job *const *jobs, size_t n, enum verdict *ret_verdicts);
 
 /* Runs the job of a listing connection: lists the tasks of a module. Waits for a link. */
 enum verdict gateway_job_list(struct gateway_job *job);

@@ -23,6 +23,8 @@ libgearmangateway_la_SOURCES = \
 	contrib/gearman/gateway_connection.h \
 	contrib/gearman/gateway_exporter.c \
 	contrib/gearman/gateway_exporter.h \
+	contrib/gearman/gateway_enterer.c \
+	contrib/gearman/gateway_enterer.h \
 	contrib/gearman/gateway_finisher.c \
 	contrib/gearman/gateway_finisher.h \
 	contrib/gearman/gateway_job.c \
