@@ -454,7 +454,7 @@ static void leave_session(struct connection *c, bool works)
 static void set_done(struct connection *c)
 {
 	c->is_done = true;
-	(void)pthread_cond_signal(&c->entering);
+	(void)pthread_cond_broadcast(&c->entering);
 }
 
 /* Waits until all places are free. Then the other threads end. */
@@ -506,6 +506,7 @@ static int start_thread(struct connection *c, void *(*run)(void *context))
 int connection_start(struct connection *c, struct gateway *gateway, struct gateway_server *server,
 		     uint32_t client, bool is_listing)
 {
+	uint32_t n;
 	int err;
 
 	*c = (struct connection){
@@ -529,7 +530,8 @@ int connection_start(struct connection *c, struct gateway *gateway, struct gatew
 		c->free = &c->jobs[c->n_free];
 	}
 	err = is_listing ? 0 : start_thread(c, finisher_run);
-	if (!err && !is_listing && gateway->journal)
+	n = is_listing || !gateway->journal ? 0 : min(c->n_jobs, CONNECTION_ENTERERS);
+	while (!err && n--)
 		err = start_thread(c, enterer_run);
 	if (!err)
 		err = start_thread(c, reader_run);

@@ -8,7 +8,7 @@
  *
  * A connection has a thread that reads: it receives jobs, starts them and requests more. The
  * finisher waits for the ends of jobs at forkd, and sends the answers (gateway_finisher.h). The
- * enterer waits for the disk of the journal (gateway_enterer.h). So large payloads, answers and
+ * enterers wait for the disk of the journal (gateway_enterer.h). So large payloads, answers and
  * entries do not wait for each other, and small answers and requests share a packet of the network.
  *
  * The functions of an open connection do not change: CANT_DO makes version 1.1.20 of the server end
@@ -46,6 +46,8 @@ struct gateway;
 struct link;
 struct server_name;
 
+#define CONNECTION_ENTERERS 4u /* at most: they wait for the disk, or a network, at the same time */
+
 /* A job server. */
 struct gateway_server {
 	const struct server_name *address;
@@ -67,7 +69,7 @@ struct connection {
 	struct gateway_job *jobs; /* the places */
 	uint32_t n_jobs;
 	_Atomic uint32_t in_flight; /* jobs that were started; relaxed, but see memory.c */
-	pthread_t threads[3];	    /* the finisher and the enterer, if any, and the reader */
+	pthread_t threads[2 + CONNECTION_ENTERERS];
 	uint32_t n_threads;
 	/* of the reader */
 	uint32_t epoch; /* of the functions of its session */
@@ -88,7 +90,7 @@ struct connection {
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t freed, entering;
-	struct gateway_job *enter, *enter_last; /* jobs that wait for the enterer, or NULL */
+	struct gateway_job *enter, *enter_last; /* jobs that wait for an enterer, or NULL */
 	struct gateway_job *free;		/* places without a job */
 	uint32_t n_free;
 	uint32_t requests; /* without an answer */
@@ -98,7 +100,7 @@ struct connection {
 	bool is_paused;	   /* nothing is requested: the functions have changed */
 	bool is_empty;	   /* the server had no job for a request */
 	bool is_asleep;	   /* the server wakes the connection when there is a job */
-	bool is_done;	   /* the finisher and the enterer are to end */
+	bool is_done;	   /* the finisher and the enterers are to end */
 	uint64_t heard_ns; /* a packet was received, or the first of requests was sent */
 };
 

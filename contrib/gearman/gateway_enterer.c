@@ -2,7 +2,7 @@
 /*
  * gateway_enterer.c - enters jobs in the journal, so that nothing else waits for the disk
  *
- * While it makes some entries durable, others gather. They become durable together.
+ * While all enterers make entries durable, others gather. They become durable together.
  */
 #include "contrib/gearman/gateway_enterer.h"
 
