@@ -119,12 +119,11 @@ void connection_answer(struct connection *c, struct gateway_job *job, enum verdi
 	bool is_open = session->peer.fd >= 0;
 	int err = gateway_job_end(job, verdict, is_open ? &session->peer : NULL);
 
+	c->n_sent += !err && session == c->session;
 	if (!err && session != c->session && is_open)
 		err = peer_flush(&session->peer);
 	if (err)
 		shut_down(session);
-	else if (is_open)
-		c->n_sent++;
 	give_place(c, job);
 }
 
