@@ -194,7 +194,8 @@ START_TEST(task_that_has_overwritten_its_stack_or_worker_is_reported)
 	const int64_t words[] = { 0, 8, -8, 0x5a5a5a5a5a5a5a5a, 0x00007f5a5a5a5a58 };
 	uint64_t n = 0;
 
-	c = JOBS_BEGIN(&d, "--workers=2", NULL);
+	/* A second worker would send signals. Their handler uses what the task overwrites. */
+	c = JOBS_BEGIN(&d, "--workers=1", NULL);
 	for (uint32_t i = 0; i < ARRAY_SIZE(words); i++) {
 		ck_assert_uint_eq(crash("crash:blind", words[i], SIGSEGV, ++n)->address, 8);
 		ck_assert_uint_eq(crash("crash:smash_stack", words[i], SIGSEGV, ++n)->address, 8);
