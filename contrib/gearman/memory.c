@@ -16,8 +16,7 @@
 #include "contrib/gearman/gateway.h"
 #include "shm/fence.h"
 
-#define MEMORY_LEAST 4096u /* bytes of a block; larger ones are freed after their job */
-#define MEMORY_WAIT  (10 * NSEC_PER_MSEC) /* between two attempts while the heap is full */
+#define MEMORY_WAIT (10 * NSEC_PER_MSEC) /* between two attempts while the heap is full */
 
 static fk_client *client_of(const struct memory *memory, const struct link *link)
 {
