@@ -6,8 +6,9 @@
  * Each job server has two connections, with threads of their own (gateway_connection.h).
  *
  * INVARIANTS
- *   I1. After SIGTERM or SIGINT no connection takes another job. The process ends when all jobs
- *       have ended, or after --stop-timeout.
+ *   I1. After SIGTERM or SIGINT a connection takes only jobs of requests that the server has not
+ *       answered yet, and of the one that ends its sleep (gateway_connection.h, I1). The process
+ *       ends when all jobs have ended, or after --stop-timeout.
  *   I2. Each change of a connection is logged once.
  */
 #include "contrib/gearman/gateway.h"

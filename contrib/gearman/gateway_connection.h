@@ -17,8 +17,8 @@
  *
  * INVARIANTS
  *   I1. A session that works is closed only when it has no job and no request without an answer.
- *       The server may assign a job to each request. A session that is left has not slept: the
- *       server would wake it in place of another worker.
+ *       The server may assign a job to each request. A session that is left with jobs does not
+ *       sleep: the server would wake it in place of another worker. A request ends its sleep.
  *   I2. requests <= n_free: each job that the server may assign has a place.
  *   I3. The server must answer a request. A connection that sleeps requests a job after each time
  *       limit. So one that was cut without an end is detected, and replaced (peer.c, I2). Nothing
