@@ -6,8 +6,8 @@
  * Each job server has two connections, with threads of their own (gateway_connection.h).
  *
  * INVARIANTS
- *   I1. After SIGTERM or SIGINT a connection takes only jobs of requests that the server has not
- *       answered yet, and of the one that ends its sleep (gateway_connection.h, I1). The process
+ *   I1. After SIGTERM or SIGINT nothing is requested, except to end a sleep (gateway_connection.h,
+ *       I1). The server may still assign jobs to requests that it has not answered. The process
  *       ends when all jobs have ended, or after --stop-timeout.
  *   I2. Each change of a connection is logged once.
  */
